@@ -32,7 +32,6 @@ HOSTILE = (
     f"../../<iframe srcdoc='<script>parent.{MARK}</script>'>",
     f"`<details open ontoggle={MARK}>`",
 )
-TAGS = {"img", "svg", "iframe", "details", "b"}
 
 
 class Page(HTMLParser):

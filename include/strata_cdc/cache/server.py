@@ -58,18 +58,6 @@ class CacheState(Struct, frozen=True):
     records: int
 
 
-class InvalidationOutcome(Struct, frozen=True):
-    """What became of a batch of invalidations."""
-
-    said: str
-    """`done`; `lost`: there is no state any more; `overtaken`: the checkpoint is another; `owned`: by another one."""
-    caught_up: bool = False
-    dropped: int = 0
-    """Values that went."""
-    kept: int = 0
-    """Values that provably had the changes."""
-
-
 @cache
 def script(name: str) -> str:
     """The text of a script. None declares that it does not write: so replicas refuse all of them, and so does a primary

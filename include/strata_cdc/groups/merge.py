@@ -180,10 +180,6 @@ class Merge(Generic[What]):
         """Returns the time of a source's newest transaction that has arrived."""
         return self._members[source].newest
 
-    def frontiers(self) -> dict[str, int]:
-        """Returns the frontier of each source that continues, by name."""
-        return {member.source: member.frontier for member in self._open()}
-
     def may_read(self, source: str) -> bool:
         """Whether more may be read of a source: not if it is past the watermark by more than `max_skew`. The limit
         compares what has been read, so a backlog of years is read as fast as its sources can be read.

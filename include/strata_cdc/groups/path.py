@@ -74,10 +74,6 @@ class Path:
         """All sources that are read now, were read, or will be read."""
         return {*self.active, *(source for hop in self._hops for source in (*hop.old, *hop.new))}
 
-    def is_entered(self, source: str) -> bool:
-        """Whether a source takes over from another source."""
-        return any(source in hop.new for hop in self._hops)
-
     def hop_to(self, source: str) -> Hop | None:
         """Returns the switchover with which a source came; None for a first source."""
         return next((hop for hop in self._hops if source in hop.new), None)

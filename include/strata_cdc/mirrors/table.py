@@ -4,7 +4,6 @@ Not here: changes (`apply.py`), DDL (`apply_ddl.py`), the log's form (`log.py`),
 from __future__ import annotations
 
 import uuid
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.mirrors.actions import LiveFile, LogSnapshot
     from strata_cdc.mirrors.position import MirrorPosition
-    from strata_cdc.mirrors.row_bounds import Ranges
 
 _DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
 _IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
@@ -54,7 +52,6 @@ _DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.
 _DIVERGED, _ROWS_FROM = "strata.diverged", "strata.rows_from"
 _OWN: Final = {_DEFINITION, _FORMAT, _IDENTITY, _MODE}
 _NONE: Final = np.empty(0, np.int64)
-_EVERYWHERE: Final[Mapping[str, Ranges]] = MappingProxyType({})
 
 
 class Mirror(Struct, frozen=True):
@@ -314,18 +311,15 @@ class Mirror(Struct, frozen=True):
         for file in self.snapshot.files.values():
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
-    def exact_batches(
-        self, columns: Sequence[str] | None = None, within: Mapping[str, Ranges] = _EVERYWHERE
-    ) -> Iterator[pa.Table]:
+    def exact_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """All rows in `exact_schema`, or in some of its columns, in no order, a batch at a time.
 
         Args:
             columns: The requested columns; None for all.
-            within: By the names of requested integer columns, values outside which rows may be skipped.
         """
         schema = names_of(self.exact_schema, columns)
         for file in self.snapshot.files.values():
-            yield from read_file_rows(self.url, file, schema, self.dead_rows(file), within=within)
+            yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows, in no order; with the map `_invalid` only if it is requested."""

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import PastUnknownError
 from strata_cdc.past.key_texts import values_of_texts
-from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.layout import column_name
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.dialects.conditions.condition import Condition
     from strata_cdc.past.timeline import ChangeSpan
-    from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import Column, TableDefinition
 
 
@@ -89,28 +87,6 @@ class EveryOf(Struct, frozen=True):
         )
 
 
-class TransactionFilter(Struct, frozen=True):
-    """The changes of some transactions."""
-
-    executed: Executed
-    """A GTID set, or a position of MariaDB."""
-
-    def reads(self, span: ChangeSpan) -> ReadFirst | None:  # noqa: ARG002  the protocol's
-        """See `ChangeFilter`."""
-        return ReadFirst(facts=("_gtid",))
-
-    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:  # noqa: ARG002  the protocol's
-        """See `ChangeFilter`."""
-        return True
-
-    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:  # noqa: ARG002  the protocol's
-        """See `ChangeFilter`."""
-        encoded = pc.dictionary_encode(rows["_gtid"].combine_chunks())
-        names = encoded.dictionary.to_pylist()
-        inside = pa.array([parse_executed(name) <= self.executed for name in names], pa.bool_())
-        return pc.fill_null(inside.take(encoded.indices), fill_value=False)
-
-
 class KeyFilter:
     """The changes of rows that have one of some keys, before the change or after it.
 
@@ -169,16 +145,6 @@ class KeyFilter:
                 for column, texts in zip(columns, zip(*self._keys, strict=True), strict=True)
             ]
         return self._known[span.version_id]
-
-
-def columns_with_ids(ids: Sequence[int]) -> Callable[[ChangeSpan], list[Column] | None]:
-    """For a `KeyFilter`: the columns with these ids."""
-
-    def columns_in(span: ChangeSpan) -> list[Column] | None:
-        of = dict(zip(span.ids, span.definition.columns, strict=True))
-        return [of[number] for number in ids] if set(ids) <= set(of) else None
-
-    return columns_in
 
 
 def _refuse_absent(rows: pa.Table, span: ChangeSpan, name: str, before: pa.Array) -> None:

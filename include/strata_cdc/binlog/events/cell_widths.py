@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.format import FormatDescription
     from strata_cdc.binlog.events.model import TableMap
 
-UPDATE_EVENTS = frozenset({EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS, EventType.PARTIAL_UPDATE_ROWS})
 ROWS_V2_EVENTS = frozenset(
     {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, EventType.PARTIAL_UPDATE_ROWS}
 )

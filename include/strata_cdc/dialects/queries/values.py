@@ -4,7 +4,7 @@ Not here: reading expressions (`expressions.py`), comparing them (`comparing.py`
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from msgspec import Struct
@@ -140,28 +140,6 @@ class QueryValue(Struct, frozen=True):
     def type(self) -> ValueType:
         """The type of its values."""
         return self.kind.type
-
-
-class Reading(Protocol):
-    """What translations of functions use of the reader of expressions (`expressions.py`)."""
-
-    connection_collation: str
-
-    def value(self, node: exp.Expr) -> QueryValue:
-        """The value of an expression."""
-
-    def condition(self, node: exp.Expr) -> str:
-        """An expression as a condition of DuckDB."""
-
-    def key(self, value: QueryValue, node: exp.Expr, *, ordered: bool = False) -> str:
-        """What DuckDB compares instead of a value."""
-
-    def refuse(self, message: str, node: exp.Expr) -> NoReturn:
-        """Refuses the statement.
-
-        Raises:
-            QueryError: Always.
-        """
 
 
 def integer(sql: str, **facts: Any) -> QueryValue:
