@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from strata_cdc.cache.columns import kind_of_column
 from strata_cdc.cache.keys import key_text, key_texts, kinds_of
+from strata_cdc.cache.serving import kind_of_column
 from strata_cdc.errors import Usage
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.streams.events import RowChange

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata_cdc.binlog.protocol.connection import ServerAddress, connect
-from strata_cdc.binlog.protocol.printed_password import printed_password
+from strata_cdc.binlog.protocol.connection import ServerAddress, connect, printed_password
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import AccessDeniedError, SettingsError
 from strata_cdc.landing.land_binlog import land_binlog

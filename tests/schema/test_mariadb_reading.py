@@ -12,7 +12,7 @@ from strata_cdc.binlog.events.model import AlterPhase, Query, QueryContext
 from strata_cdc.binlog.events.query import parse_query
 from strata_cdc.binlog.kernels.address_texts import INET6_BYTES, inet6_texts
 from strata_cdc.flavour import Flavour
-from strata_cdc.schema.apply.addresses import address_text
+from strata_cdc.schema.apply.defaults import address_text
 from strata_cdc.schema.ddl.changes import ConvertPartition, CreateTable, DropTables, RemoveRows, RowsGone
 from strata_cdc.schema.ddl.context import DdlContext, context_of, statement_text
 from strata_cdc.schema.ddl.dml import tables_changed_by

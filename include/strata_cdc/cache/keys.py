@@ -1,5 +1,5 @@
 """The text of a key: the same for values that are equal in MySQL, and different for all others.
-Not here: which columns may make keys (`columns.py`), whose rows touch which keys (`touched.py`)."""
+Not here: which columns may make keys (`serving.py`), whose rows touch which keys (`touched.py`)."""
 
 from __future__ import annotations
 

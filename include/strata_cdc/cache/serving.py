@@ -1,22 +1,27 @@
-"""Which shapes can be served with the tables as they are at a position of a stream, and as what.
-Not here: which columns may make keys (`columns.py`), the live server's tables (`live_tables.py`), telling the cache
+"""Which shapes can be served with the tables as they are at a position of a stream, and as what; and which columns
+may make keys: those of types in which equal values have one text.
+Not here: the text (`keys.py`), the live server's tables (`live_tables.py`), telling the cache
 (`invalidator.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from strata_cdc.cache.columns import kinds_of_shape
+from strata_cdc.cache.keys import BYTES, DATE, DECIMAL, INTEGER, TEXT, YEAR
 from strata_cdc.cache.live_tables import LiveTables, may_cascade
+from strata_cdc.cache.shapes import ANY_KINDS
+from strata_cdc.errors import SchemaGapError
 from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.types import Family, TypeKind, parse_column_type
 from strata_cdc.store.database import OnMissing, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.cache.shapes import Shape, Shapes
     from strata_cdc.cache.touched import Toucher
-    from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.definition import Column, TableDefinition
     from strata_cdc.streams.events import Ddl
     from strata_cdc.streams.request import StreamedSource
     from strata_cdc.streams.stream import ChangeStream
@@ -72,3 +77,61 @@ class Serving:
             engine.dispose()
         live = LiveTables.ask(self._source.address, self._shapes.databases)
         return known if live.logs_cascades else known | live.cascades | self._may_cascade
+
+
+_KINDS: Final = {Family.INTEGER: INTEGER, Family.YEAR: YEAR, Family.DECIMAL: DECIMAL, Family.BYTES: BYTES}
+
+_NOT_ONE_TO_ONE: Final = frozenset({"cp932_bin"})
+"""Of charsets in which the server writes two letters as one: U+6659 and U+6661 are FAD7 (9.7.4, all others are
+one-to-one; `tests/cache/test_keys.py` asks it)."""
+
+
+def kind_of_column(column: Column) -> str | None:
+    """The kind of a column's values, as `keys.py` has them; None where equal values may look different: text whose
+    collation has equal letters, floats, times, labels, and what is long."""
+    column_type = parse_column_type(column.column_type)
+    if column_type.kind is TypeKind.DATE:
+        return DATE
+    family = column_type.kind.facts.family
+    if family is Family.CHARACTERS:
+        collation = column.collation or ""
+        return TEXT if collation.endswith("_bin") and collation not in _NOT_ONE_TO_ONE else None
+    return _KINDS.get(family)
+
+
+def kinds_of_shape(shape: Shape, lookup: Callable[[TableName], TableDefinition]) -> tuple[str | None, str]:
+    """The kinds of a shape's keys with the tables as they are.
+
+    Returns:
+        The kinds, or None if it cannot be served, and why.
+    """
+    found: dict[str, str] = {}
+    for table, columns in shape.tables.items():
+        try:
+            definition = lookup(TableName.of(table))
+        except SchemaGapError as error:
+            return None, error.message
+        if not columns:
+            continue
+        kinds = ""
+        for name in columns:
+            column = definition.column(name)
+            kind = None if column is None else kind_of_column(column)
+            if kind is None:
+                return None, _fault(table, name, column)
+            kinds += kind
+        found[table] = kinds
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"{table} {kinds}" for table, kinds in found.items())
+        return None, f"the key's columns are of different kinds in its tables: {listed}"
+    return next(iter(found.values()), ANY_KINDS), ""
+
+
+def _fault(table: str, name: str, column: Column | None) -> str:
+    if column is None:
+        return f"{table} has no column {name}"
+    collation = f" {column.collation}" if column.collation else ""
+    return (
+        f"{table}.{name} is {column.column_type}{collation}, and makes no keys: values that MySQL "
+        "takes for equal may look different. Integers, decimals, dates, BINARY, and text with a _bin collation do"
+    )

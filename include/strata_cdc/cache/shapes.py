@@ -1,6 +1,6 @@
 """What is cached, declared: shapes of queries, the tables of each, and the columns whose values make its keys.
 Not here: the text of a key (`keys.py`), which rows of a stream touch which keys (`touched.py`), which columns may make
-keys (`columns.py`)."""
+keys (`serving.py`)."""
 
 from __future__ import annotations
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from strata_cdc.errors import SettingsError
 from strata_cdc.groups.copies import Copies
-from strata_cdc.groups.entering import Entering
 from strata_cdc.groups.pieces import SpanTransactions
-from strata_cdc.groups.readers import Ended
+from strata_cdc.groups.readers import Ended, ReaderPosition
 from strata_cdc.groups.twice import Given
+from strata_cdc.position.executed import NOTHING
+from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.streams.decoding import StreamBatch
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.readers import FromReader
     from strata_cdc.groups.request import GroupRequest
-    from strata_cdc.position.source_position import SourcePosition
 
 
 class EnteredHop(Struct, frozen=True):
@@ -90,3 +91,67 @@ class Arrivals:
                 yield source, Ended(None, error)
                 return
             yield source, piece
+
+
+class Entered(Struct):
+    """A switchover for whose new sources positions are still missing."""
+
+    hop: Hop
+    places: dict[str, SourcePosition] = field(default_factory=dict)
+    """The known positions, by source."""
+    kept: list[tuple[str, FromReader]] = field(default_factory=list)
+    """What has come from the sources, in order."""
+
+
+class Entering:
+    """The switchovers of one group that are in progress. The first transaction of each new source shows its position;
+    until it has come from all of them, what has come from the others waits."""
+
+    def __init__(self) -> None:
+        """Begins without switchovers."""
+        self._by_source: dict[str, Entered] = {}
+
+    def add(self, hop: Hop) -> None:
+        """Waits for the new sources of a switchover."""
+        self._by_source.update(dict.fromkeys(hop.new, Entered(hop)))
+
+    @property
+    def placed(self) -> set[str]:
+        """Sources that must not be read further until the other sources of their switchover have come."""
+        return {source for source, entered in self._by_source.items() if source in entered.places}
+
+    def keep(self, source: str, what: FromReader, lineage: str) -> Entered | None:
+        """Takes what has come from a source, for which `waits_for` is true.
+
+        Args:
+            source: The source.
+            what: A span, a position, or the end of its stream.
+            lineage: Lineage of the source.
+
+        Returns:
+            The switchover, if the positions of all its new sources are now known.
+        """
+        entered = self._by_source[source]
+        entered.kept.append((source, what))
+        if source not in entered.places:
+            entered.places[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
+        if not entered.hop.new.keys() <= entered.places.keys():
+            return None
+        for name in entered.hop.new:
+            del self._by_source[name]
+        return entered
+
+    def waits_for(self, source: str, what: FromReader) -> bool:
+        """Whether what has come from a source must be kept."""
+        is_fault = isinstance(what, Ended) and what.error is not None
+        return source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | Ended) and not is_fault
+
+
+def _place_of(what: FromReader) -> SourcePosition | None:
+    if isinstance(what, StreamBatch):
+        place: SourcePosition | None = what.places[min(what.places)].before
+    else:
+        place = what.place if isinstance(what, ReaderPosition | Ended) else None
+    # The position before a transaction already has the transaction's time; without a time, it is the same for all
+    # readers.
+    return None if place is None else replace(place, committed_at=0)

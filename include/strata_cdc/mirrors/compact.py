@@ -1,4 +1,5 @@
-"""Maintenance of a mirror's files: makes whole files of small ones and of half-dead ones, and deletes old files.
+"""Maintenance of a mirror's files: makes whole files of small ones and of half-dead ones, deletes old files, and
+cuts the old end of the log: commits and checkpoints before the versions that vacuum keeps readable.
 Not here: changes of rows (`apply.py`); this module changes no row."""
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from msgspec import Struct
 from strata_cdc.files.storage import delete_file, file_times
 from strata_cdc.mirrors.apply import refuse_foreign
 from strata_cdc.mirrors.data_files import has_map, read_file_rows, write_rows
-from strata_cdc.mirrors.log import added_since, commit_times, now_ms, read_snapshot, readable_versions
-from strata_cdc.mirrors.log_cut import cut_log
+from strata_cdc.mirrors.histories.beginning import beginning_of
+from strata_cdc.mirrors.histories.kept_beginning import forget_beginning, keep_beginning
+from strata_cdc.mirrors.log import added_since, commit_times, cut_at, now_ms, read_snapshot, readable_versions
 from strata_cdc.mirrors.vectors import FOLDER
 from strata_cdc.tables.port import CommitConflictError
 
@@ -220,3 +222,34 @@ def _oldest(mirror: Mirror, limit: int) -> int:
 
 def _paths(file: LiveFile) -> list[str]:
     return [file.path, *([] if file.vector is None else [file.vector.path])]
+
+
+def cut_log(mirror: Mirror, oldest: int) -> int:
+    """Deletes the part of the log that no version from this one on needs, and stores where the mirror's history begins.
+
+    The log then begins with the last checkpoint before that version. The caller holds the mirror's lock. The function
+    may be killed at any point, and repeated: the log is deleted from its old end on, and readers always find a complete
+    log.
+
+    Args:
+        mirror: The mirror as it is now.
+        oldest: The version.
+
+    Returns:
+        How many files were deleted.
+
+    Raises:
+        DamagedFileError: The log is not complete.
+        LakeUnavailableError: The storage refuses.
+    """
+    start, doomed = cut_at(mirror.url, oldest)
+    if not doomed:
+        return 0
+    beginning = beginning_of(mirror)
+    if beginning is None or beginning.mirror.snapshot.version >= start:
+        forget_beginning(mirror.url)
+    else:
+        keep_beginning(beginning.mirror.snapshot, beginning.emptied_at)
+    for url in doomed:
+        delete_file(url)
+    return len(doomed)

@@ -55,7 +55,7 @@ def protocol_of(mode: Mode, schema_text: str) -> dict[str, Any]:
 
 
 def properties_of(mode: Mode, own: Mapping[str, str | None]) -> dict[str, str]:
-    """The table's properties: only `log_cut.py` may cut the log, whose commits have positions, and no other program."""
+    """The table's properties: only `compact.py` may cut the log, whose commits have positions, and no other program."""
     return {
         "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": "interval 36500 days",

@@ -1,5 +1,5 @@
 """The tables and views that a query names, as they were: by the moments of their references.
-Not here: the moments (`query_moments.py`), what the query means (`dialects/queries/`), the rows (`table_at.py`)."""
+Not here: the moments (`query.py`), what the query means (`dialects/queries/`), the rows (`table_at.py`)."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ from strata_cdc.serve.headers import Headers
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
 from strata_cdc.serve.rendering import FOLDER, make_environment
-from strata_cdc.serve.row_page import row_view
-from strata_cdc.serve.rows_page import rows_at
+from strata_cdc.serve.row_page import row_view, rows_at
 from strata_cdc.serve.run_page import run_changes
 from strata_cdc.serve.table_page import Asked, kind_of, table_view
 from strata_cdc.serve.tables_page import tables_view

@@ -1,5 +1,5 @@
 """How many pages are made at once that read many rows: memory and processors are also needed by others.
-Not here: the pages (`rows_page.py`, `row_page.py`)."""
+Not here: the pages (`row_page.py`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One row through time: its values with the change that gave each, and its changes. Values of columns that the settings
-call sensitive are not shown, and nothing is searched by them.
-Not here: the answers (`past/rows.py`), the rows of a table at a moment (`rows_page.py`)."""
+"""One row through time, with the change that gave each value; and rows of a table as they were at a moment. Values of
+columns that the settings call sensitive are not shown, and nothing is searched by them.
+Not here: the answers (`past/rows.py`, `past/first_rows.py`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.errors import QueryError, StrataError, Usage
 
@@ -184,3 +185,36 @@ def _line(line: HistoryLine, hidden: Collection[str]) -> ShownLine:
     where = f"{line.binlog_file}:{line.binlog_pos}, {line.span.name}, version {line.span.version_id}"
     text = "" if hidden else line.statement.text or line.statement.unknown or ""
     return ShownLine(line.op, line.committed_at, line.seq, line.gtid, where, text, tuple(values))
+
+
+def rows_at(source: Source, engine: sa.Engine, name: TableName, where: str, at: str) -> Any:
+    """The first rows of a table at a moment, as `past.first_rows.FirstRows`.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        name: The table, as it is called at the moment.
+        where: A condition of MySQL's SQL; empty: all rows.
+        at: A time or a GTID set; empty: the last moment that the table's mirror has reached.
+
+    Raises:
+        StrataError: As for `first_rows`.
+    """
+    # Imported here: Airflow's web server loads it with the first such page.
+    from strata_cdc.past.first_rows import RowRequest, first_rows  # noqa: PLC0415  see above
+
+    hidden = hidden_columns(source, engine, name)
+    found = first_rows(source, engine, RowRequest(name, where, at, not_by=tuple(hidden)))
+    if not hidden:
+        return found
+    is_hidden = [column in hidden for column in found.columns]
+    has_key = not set(hidden) & set(found.key)
+    shown = tuple(
+        replace(
+            row,
+            values=tuple(HIDDEN if hides else value for hides, value in zip(is_hidden, row.values, strict=True)),
+            key=row.key if has_key else (),
+        )
+        for row in found.rows
+    )
+    return replace(found, rows=shown)

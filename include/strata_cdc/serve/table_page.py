@@ -14,30 +14,36 @@ from strata_cdc.schema.answers.changes import ShownChange, changes
 from strata_cdc.schema.answers.create_statements import create_statement
 from strata_cdc.schema.answers.lines import written_time
 from strata_cdc.schema.answers.positions import position_of
-from strata_cdc.schema.apply.diff import described_key
+from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, described_key, diff
 from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.identified_tables import Identified, Renames, renames_between
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.serve.comparison import VersionComparison, compare
 from strata_cdc.serve.lanes import TableAncestry, lineage_of
 from strata_cdc.serve.pictures import Band, Period, bands, bars
 from strata_cdc.serve.rendering import query
-from strata_cdc.serve.table_rows import RowsView, rows_view
 from strata_cdc.serve.tables_page import stream_span
 from strata_cdc.store.full_names import full_name
-from strata_cdc.store.rows_in_time import first_rows, rows_by_bucket
+from strata_cdc.store.rows_by_version import rows_by_version
+from strata_cdc.store.rows_in_time import first_rows, newest_intervals, rows_by_bucket
+from strata_cdc.store.table_intervals import IntervalState
+from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import sqlalchemy as sa
     from markupsafe import Markup
 
+    from strata_cdc.schema.answers.changes import ShownChange
     from strata_cdc.schema.answers.create_statements import CreateStatement
+    from strata_cdc.schema.apply.diff import Difference
     from strata_cdc.schema.history.versions import SchemaVersion
-    from strata_cdc.schema.model.definition import Column, TableName
-    from strata_cdc.store.rows_by_version import VersionSum
+    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+    from strata_cdc.store.rows_by_version import VersionSum, VersionSums
+    from strata_cdc.store.rows_in_time import IntervalRows
+    from strata_cdc.store.verdicts import FailedRule, StoredVerdict
 
 VERSIONS_ON_A_PAGE: Final = 100
 _BARS: Final = 100
@@ -191,3 +197,158 @@ def _at(
 def _order_of(timeline: Sequence[ShownChange], version: SchemaVersion) -> tuple[int, int, int]:
     found = next((change for change in timeline if change.entry.version_id == version.version_id), None)
     return found.entry.order[:3] if found else (version.seq, 1 << 31, version.version_id)
+
+
+class SideBySide(Struct, frozen=True):
+    """One line of a comparison."""
+
+    sign: str
+    """`+`, `-`, `~`, or a blank where both sides are the same."""
+    before: Column | None
+    after: Column | None
+
+
+class VersionComparison(Struct, frozen=True):
+    """Two versions of the table."""
+
+    before: ShownChange
+    after: ShownChange
+    columns: tuple[SideBySide, ...]
+    others: tuple[str, ...]
+    """What differs besides columns."""
+    effects: tuple[ShownChange, ...]
+    """The changes in between that did something to the rows that were there, in stream order."""
+
+
+_OF_COLUMNS = (ColumnAdded, ColumnRemoved, ColumnChanged, ColumnRenamed)
+
+
+def compare(timeline: Sequence[ShownChange], first: int | None, second: int | None) -> VersionComparison | None:
+    """Two versions of a table, the older one before the other whatever their order; None unless both are named.
+
+    Args:
+        timeline: The changes of the table, in stream order.
+        first: Id of a version.
+        second: Id of another.
+
+    Raises:
+        Usage: One of them is no version of this table.
+    """
+    if first is None or second is None:
+        return None
+    places = {change.entry.version_id: at for at, change in enumerate(timeline)}
+    for version_id in (first, second):
+        if version_id not in places:
+            raise Usage(f"version {version_id} is none of this table")
+    older, newer = sorted((places[first], places[second]))
+    before, after = timeline[older], timeline[newer]
+    between = timeline[older + 1 : newer + 1]
+    columns, others = _side_by_side(before.after, after.after, renames_between(_identified(before), _identified(after)))
+    effects = tuple(change for change in between if change.has_effect and change.effect.text)
+    return VersionComparison(before, after, tuple(columns), tuple(others), effects)
+
+
+def _identified(change: ShownChange) -> Identified | None:
+    columns = change.entry.columns
+    return None if change.after is None or columns is None else Identified(change.after, columns)
+
+
+def _side_by_side(
+    before: TableDefinition | None, after: TableDefinition | None, renames: Renames
+) -> tuple[list[SideBySide], list[str]]:
+    if before is None or after is None:
+        gone = [SideBySide("-", column, None) for column in _columns(before)]
+        return [*gone, *(SideBySide("+", None, column) for column in _columns(after))], []
+    found = diff(before, after, renames)
+    gone = [SideBySide("-", one.column, None) for one in found if isinstance(one, ColumnRemoved)]
+    others = [str(one) for one in found if not isinstance(one, _OF_COLUMNS)]
+    return [*gone, *_kept(after, found)], others
+
+
+def _kept(after: TableDefinition, differences: Iterable[Difference]) -> list[SideBySide]:
+    """The columns of the newer version, each beside what it was."""
+    lines = {column.name: SideBySide(" ", column, column) for column in after.columns}
+    for one in differences:
+        if isinstance(one, ColumnAdded):
+            lines[one.column.name] = SideBySide("+", None, one.column)
+        elif isinstance(one, (ColumnChanged, ColumnRenamed)):
+            lines[one.after.name] = SideBySide("~", one.before, one.after)
+    return list(lines.values())
+
+
+def _columns(definition: TableDefinition | None) -> tuple[Column, ...]:
+    return definition.columns if definition is not None else ()
+
+
+_WITHHELD: Final = (IntervalState.FAILED, IntervalState.HELD)
+
+
+class IntervalLine(Struct, frozen=True):
+    """One interval that has rows of the table."""
+
+    rows: IntervalRows
+    verdict: StoredVerdict | None
+    """What the checks found; None where nothing was judged."""
+
+    @property
+    def has_data_docs(self) -> bool:
+        """Whether the run has made some for it: they are made of what did not pass."""
+        return self.verdict is not None and self.verdict.outcome is not VerdictOutcome.PASSED
+
+
+class WithheldRows(Struct, frozen=True):
+    """Rows of one interval that readers do not have."""
+
+    rows: IntervalRows
+    failures: tuple[FailedRule, ...]
+    """What did not hold, errors first."""
+
+    @property
+    def count(self) -> int:
+        """Rows that are withheld."""
+        return self.rows.rows - self.rows.published_rows
+
+
+class RowsView(Struct, frozen=True):
+    """All of it."""
+
+    versions: VersionSums
+    intervals: tuple[IntervalLine, ...]
+    """The newest first."""
+    withheld: tuple[WithheldRows, ...]
+    """The newest first."""
+
+
+def rows_view(engine: sa.Engine, source: str, name: TableName, names: Iterable[TableName]) -> RowsView:
+    """What became of a table's rows.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        name: The table.
+        names: It, and the names that it had before.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    pair = (name.database, name.table)
+    newest = newest_intervals(engine, source, pair)
+    waiting = newest_intervals(engine, source, pair, states=_WITHHELD)
+    verdicts = {
+        verdict.start: verdict
+        for verdict in VerdictLedger(engine).of_table(
+            source, full_name(*pair), {rows.start for rows in (*newest, *waiting)}
+        )
+    }
+    return RowsView(
+        versions=rows_by_version(engine, source, [full_name(one.database, one.table) for one in (name, *names)]),
+        intervals=tuple(IntervalLine(rows, verdicts.get(rows.start)) for rows in newest),
+        withheld=tuple(WithheldRows(rows, _failures(rows, verdicts.get(rows.start))) for rows in waiting),
+    )
+
+
+def _failures(rows: IntervalRows, verdict: StoredVerdict | None) -> tuple[FailedRule, ...]:
+    """Of the run that withheld them; a verdict of another run is on other rows."""
+    if verdict is None or verdict.details.run != rows.run:
+        return ()
+    return tuple(sorted(verdict.details.failures, key=lambda rule: rule.severity != "error"))

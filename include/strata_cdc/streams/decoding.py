@@ -1,5 +1,5 @@
 """Decodes transactions into spans of the stream: batches of rows, DDL, and the ends of transactions.
-Not here: which transactions (`port.py`), how their rows are read (`changes/port.py`), their DDL (`statements.py`), the
+Not here: which transactions (`port.py`), how their rows are read (`changes/port.py`), their DDL (`opened.py`), the
 order within a span as events or lines (`rendering.py`)."""
 
 from __future__ import annotations

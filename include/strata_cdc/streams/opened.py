@@ -1,6 +1,6 @@
 """A stream whose source has yielded its first item. Its transactions are decoded, and the result is yielded in spans.
 Not here: where it begins and ends (`opening.py`), its source (`port.py`, `binlog_stream.py`), what is in transactions
-(`decoding.py`)."""
+(`decoding.py`), reading DDL (`schema/ddl/`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import StatementFormatError, StreamHoleError
 from strata_cdc.streams.decoding import Decoding
-from strata_cdc.streams.events import Heartbeat
-from strata_cdc.streams.statements import statements_of
+from strata_cdc.streams.events import Ddl, Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from strata_cdc.changes.port import SchemaChange
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import TransactionPlace
     from strata_cdc.streams.filter import StreamFilter
@@ -81,3 +81,34 @@ class OpenedStream:
                     f"{self._request.source.name} --from {self.stopped_at.after_text}`."
                 ).strip()
             raise
+
+
+def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]:
+    """Returns the statements that the reader wants and does not have, in order.
+
+    Args:
+        chosen: The transactions.
+        wanted: The tables and databases that the reader wants.
+
+    Raises:
+        CorruptEventError: A statement cannot be read.
+    """
+    places, given = chosen.places, chosen.given
+    return [
+        Ddl(
+            places[schema_change.seq],
+            schema_change.statement,
+            schema_change.number,
+            tuple(sorted(map(str, schema_change.tables))),
+            schema_change.version,
+            schema_change.tables,
+        )
+        for schema_change in chosen.changes.schema_changes()
+        if schema_change.number > given.get(schema_change.seq, 0) and _is_wanted(schema_change, wanted)
+    ]
+
+
+def _is_wanted(change: SchemaChange, wanted: StreamFilter) -> bool:
+    if not any(map(wanted.database, change.databases)):
+        return False
+    return wanted.everything or any(map(wanted.table, change.tables))

@@ -4,16 +4,18 @@ a connection (`store/database.py`, `schema/live/engine.py`, `pipeline/`)."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import ssl
+import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from strata_cdc.binlog.protocol.limits import ServerLimits
-from strata_cdc.binlog.protocol.printed_password import printed_password
 from strata_cdc.errors import (
     AccessDeniedError,
     SettingsError,
@@ -292,3 +294,42 @@ def _said(error: object) -> str:
     """A server's message, in one line that no terminal reads as a command."""
     arguments: tuple[object, ...] = getattr(error, "args", ())
     return one_line(str(arguments[1]) if len(arguments) > 1 else str(error))
+
+
+_SECONDS: Final = 60.0
+"""As long as a server may take to let a user in."""
+_REMEDY: Final = "Run the command by hand, as the user and in the environment of this process."
+
+
+def printed_password(command: str, **about: str) -> bytes:
+    """What a command prints, without the end of its line.
+
+    Args:
+        command: The program and its arguments.
+        about: What the command finds in its environment, each as `STRATA_NAME`: tokens are for one host and one user.
+
+    No shell reads the command; its words are split as a shell does it. Neither its words, which may hold a secret, nor
+    what it prints is in a message.
+
+    Raises:
+        SettingsError: It does not exist, fails, prints nothing, or has not ended after a minute.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        raise SettingsError("password_command has a quote without an end") from None
+    if not words:
+        raise SettingsError("password_command is empty")
+    program = f"password_command ({PurePath(words[0]).name})"
+    try:
+        environment = {**os.environ, **{f"STRATA_{name.upper()}": text for name, text in about.items()}}
+        done = subprocess.run(words, capture_output=True, check=False, timeout=_SECONDS, env=environment)  # noqa: S603  the settings' own
+    except OSError as error:
+        raise SettingsError(f"{program} cannot be run: {error.strerror}", remedy=_REMEDY) from None
+    except subprocess.TimeoutExpired:
+        raise SettingsError(f"{program} has not ended after {_SECONDS:.0f} s", remedy=_REMEDY) from None
+    password = done.stdout.removesuffix(b"\n").removesuffix(b"\r")
+    if done.returncode or not password:
+        what = f"ended with {done.returncode}" if done.returncode else "printed nothing"
+        raise SettingsError(f"{program} {what}", remedy=_REMEDY)
+    return password

@@ -1,6 +1,6 @@
 """Which columns the names of a view's query meant when the view was made: the server keeps a view with every name in
 full, so that columns of later times change nothing.
-Not here: finding the column of a name (`scope.py`), the view's relation (`views.py`)."""
+Not here: finding the column of a name (`scope.py`), the view's relation (`query.py`)."""
 
 from __future__ import annotations
 

@@ -11,28 +11,27 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
+from sqlglot import exp
 
 from strata_cdc.dialects.queries.collations import collation_key
 from strata_cdc.dialects.queries.columns import kind_of
 from strata_cdc.dialects.queries.functions import MACROS
 from strata_cdc.dialects.queries.meanings import FirstMeanings, KeptMeanings
-from strata_cdc.dialects.queries.parts import PARTS
 from strata_cdc.dialects.queries.relation import Relation
 from strata_cdc.dialects.queries.selects import QuerySession, SelectReader
-from strata_cdc.dialects.queries.statement_text import StatementText
+from strata_cdc.dialects.queries.statement_text import MomentDialect, PipesDialect, StatementText
 from strata_cdc.dialects.queries.system_time import (
     VERSION_COLUMNS,
     SystemTimeRange,
     moment_of,
     range_of,
 )
-from strata_cdc.dialects.queries.views import column_names, tables_in, view_text
 from strata_cdc.errors import QueryError, Usage
+from strata_cdc.schema.ddl.context import ORACLE, REAL_AS_FLOAT
+from strata_cdc.schema.ddl.lexer import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from sqlglot import exp
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from strata_cdc.dialects.queries.meanings import Meanings
     from strata_cdc.dialects.queries.ranges import ColumnRanges
@@ -323,3 +322,115 @@ def _reference(node: exp.Table) -> TableReference:
         return replace(found, versions=range_of(version))
     at = moment_of(version)
     return replace(found, at=at.text, at_gtid=at.is_gtid)
+
+
+# A statement with any other part is refused: sqlglot may have kept something in it that changes the meaning, as it
+# keeps the NOT of NOT LIKE.
+PARTS: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    exp.Select: frozenset(
+        {"joins", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
+    ),
+    exp.Union: frozenset({"distinct", "order", "limit", "offset", "with_"}),
+    exp.Subquery: frozenset({"alias", "with_", "joins"}),
+    exp.With: frozenset({"recursive"}),
+    exp.CTE: frozenset({"alias"}),
+    exp.Alias: frozenset({"alias"}),
+    exp.TableAlias: frozenset({"columns"}),
+    exp.Table: frozenset({"db", "alias", "version", "hints", "joins"}),
+    exp.Version: frozenset({"kind"}),
+    exp.Join: frozenset({"on", "using", "side", "kind"}),
+    exp.Identifier: frozenset({"quoted"}),
+    exp.Ordered: frozenset({"desc", "nulls_first"}),
+    exp.Interval: frozenset({"unit"}),
+    exp.DataType: frozenset({"nested"}),
+    exp.Literal: frozenset({"is_string"}),
+    exp.Column: frozenset({"table", "db"}),
+    exp.In: frozenset({"query"}),
+    exp.Between: frozenset({"low", "high"}),
+    exp.Like: frozenset({"negate"}),
+    exp.Case: frozenset({"ifs", "default"}),
+    exp.If: frozenset({"true", "false"}),
+    exp.Cast: frozenset({"to"}),
+    exp.Div: frozenset({"typed", "safe"}),
+    exp.DPipe: frozenset({"safe"}),
+    exp.Concat: frozenset({"safe", "coalesce"}),
+    exp.DateDiff: frozenset({"date_part_boundary"}),
+    exp.ConcatWs: frozenset({"safe", "coalesce"}),
+    exp.Count: frozenset({"big_int"}),
+    exp.GroupConcat: frozenset({"separator"}),
+    exp.Substring: frozenset({"start", "length"}),
+    exp.SubstringIndex: frozenset({"delimiter", "count"}),
+    exp.Trim: frozenset({"position"}),
+    exp.Replace: frozenset({"replacement"}),
+    exp.Length: frozenset({"binary"}),
+    exp.Round: frozenset({"decimals"}),
+    exp.DateAdd: frozenset({"unit"}),
+    exp.DateSub: frozenset({"unit"}),
+    exp.TimeToStr: frozenset({"format"}),
+    exp.JSONExtractScalar: frozenset({"only_json_types", "scalar_only"}),
+}
+"""By type, besides this, expression and expressions, which most types have."""
+
+
+_PIPES_AS_CONCAT: Final = 0x2
+_HIGH_NOT_PRECEDENCE: Final = 0x20000000
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|"((?:[^"]|"")*)\"""", re.DOTALL)
+_UNREAD: Final = (
+    (NO_BACKSLASH_ESCAPES, re.compile(r"\\"), "NO_BACKSLASH_ESCAPES"),
+    (_HIGH_NOT_PRECEDENCE, re.compile(r"\bNOT\b", re.IGNORECASE), "HIGH_NOT_PRECEDENCE"),
+    (REAL_AS_FLOAT, re.compile(r"\bREAL\b", re.IGNORECASE), "REAL_AS_FLOAT"),
+    (MSSQL, re.compile(r"\["), "MSSQL"),
+    (ORACLE, re.compile(""), "ORACLE"),
+)
+"""Modes under which these parts of a text mean something else than here."""
+_LONGEST_NAME: Final = 64
+
+
+def view_text(view: ViewDefinition) -> StatementText:
+    """The query of a view.
+
+    Raises:
+        QueryError: It is not read here.
+    """
+    for mode, part, name in _UNREAD:
+        if view.sql_mode & mode and part.search(view.query):
+            raise QueryError(f"its query was written with the sql_mode {name}, and is not read here")
+    query = _QUOTED.sub(_as_name, view.query) if view.sql_mode & ANSI_QUOTES else view.query
+    return StatementText(query, PipesDialect if view.sql_mode & _PIPES_AS_CONCAT else MomentDialect)
+
+
+def _as_name(quoted: re.Match[str]) -> str:
+    """A name in double quotes as a name in backticks; other quoted texts as they are."""
+    name = quoted.group(1)
+    if name is None:
+        return quoted.group()
+    if '"' in name or "`" in name:
+        raise QueryError(f"its query has a name with quotes in it, which is not read here: {name}")
+    return f"`{name}`"
+
+
+def tables_in(tree: exp.Expr) -> Iterator[exp.Table]:
+    """The tables that a query names; names of WITH may be among them if they are written with a database."""
+    known = {one.alias for one in tree.find_all(exp.CTE)}
+    yield from (table for table in tree.find_all(exp.Table) if table.args.get("db") or table.name not in known)
+
+
+def column_names(view: ViewDefinition, shown: Sequence[str]) -> list[str]:
+    """The names of a view's columns.
+
+    Args:
+        view: The view.
+        shown: The names of the columns of its query.
+
+    Raises:
+        QueryError: They are not known here.
+    """
+    if view.columns:
+        if len(view.columns) != len(shown):
+            raise QueryError(f"it has {len(view.columns)} columns, and its query {len(shown)}")
+        return list(view.columns)
+    # The server renames what cannot be the name of a column (sql/sql_view.cc, `make_valid_column_names`).
+    return [
+        f"Name_exp_{number}" if len(name) > _LONGEST_NAME or name.endswith(" ") else name
+        for number, name in enumerate(shown, 1)
+    ]

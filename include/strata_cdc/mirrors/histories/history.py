@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.changes.arrow import BEFORE, INVALID, arrow_type
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.history import VALIDITY, HistorySource, HistoryWriter, Moment
 from strata_cdc.dialects.relations import Through, registered, relation_of, schema_of, view_name
@@ -21,7 +21,6 @@ from strata_cdc.errors import Usage
 from strata_cdc.files.storage import arrow_file_system
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.data_files import names_in
-from strata_cdc.mirrors.histories.base_rows import BaseRows
 from strata_cdc.mirrors.histories.beginning import beginning_of
 from strata_cdc.mirrors.histories.former_names import earliest
 from strata_cdc.mirrors.layout import key_columns, key_names
@@ -41,7 +40,7 @@ from strata_cdc.tables.verbatim import INVALID_COLUMN
 from strata_cdc.tables.view_branches import history_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -56,6 +55,40 @@ if TYPE_CHECKING:
     from strata_cdc.tables.made_values import TableWithValues
     from strata_cdc.tables.port import OutputTable
     from strata_cdc.tables.view_branches import ViewLayout
+
+_AFTER_ALL = 1 << 62
+"""No statement has removed these rows."""
+
+
+class BaseRows(Struct, frozen=True):
+    """The rows with which a history begins."""
+
+    files: ds.Dataset
+    version: int
+    """The schema version of all of them."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns in the files."""
+        return self.files.schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """All rows, in no order, a batch at a time.
+
+        Args:
+            columns: Names of the requested columns, among them those that only changes have.
+        """
+        inside = [name for name in columns if name in self.files.schema.names]
+        for batch in self.files.to_batches(columns=inside):
+            count = batch.num_rows
+            beside = {
+                "_schema_version": pa.repeat(pa.scalar(self.version, pa.int64()), count),
+                "_seq": pa.repeat(pa.scalar(_AFTER_ALL, pa.int64()), count),
+                BEFORE: pa.nulls(count, pa.struct(list(self.files.schema))),
+                INVALID_COLUMN: pa.nulls(count, INVALID),
+            }
+            yield pa.table({name: batch[name] if name in inside else beside[name] for name in columns})
+
 
 HISTORY = "__history"
 _ALL_VALUES: Mapping[int, Ranges] = MappingProxyType({})

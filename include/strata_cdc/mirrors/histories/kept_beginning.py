@@ -1,5 +1,5 @@
 """The state with which a mirror's history begins, stored outside the log, because the log is cut after this state.
-Not here: which state that is (`beginning.py`), cutting (`mirrors/log_cut.py`)."""
+Not here: which state that is (`beginning.py`), cutting (`mirrors/compact.py`)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Columns are found by their ids. Before the rows are changed, a column that was dropped is added again, and one that was
 altered gets its former type. Afterwards a column or a table that was added goes, if nobody has put anything into it.
-Not here: the values of rows (`restored_values.py`), the text of a script (`schema_script.py`)."""
+Not here: the values of rows (`restored_values.py`), the text of a script (`script.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Whether others have put something into a column or a table that is to go, as its mirror shows.
-Not here: the server's own look at it (`schema_script.py`)."""
+Not here: the server's own look at it (`script.py`)."""
 
 from __future__ import annotations
 

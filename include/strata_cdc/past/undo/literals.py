@@ -10,15 +10,16 @@ import json
 import re
 import struct
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from strata_cdc.binlog.kernels.charsets import ALIAS
 from strata_cdc.changes.arrow import has_many_forms
-from strata_cdc.changes.charset import UTF8
+from strata_cdc.changes.charset import UTF8, characters_of, charset_table
 from strata_cdc.changes.jsonl import time_text
 from strata_cdc.errors import BadData
-from strata_cdc.past.undo.charset_bytes import NoSuchCharacterError, encoded_text
 from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.types import (
     BLOBS,
@@ -290,3 +291,42 @@ _LITERALS: Final[dict[TypeKind, Callable[[ColumnType, Any], str]]] = {
     **dict.fromkeys(SPATIAL, _geometry),
 }
 """How the values of each column type are written; ENUM and SET by their numbers."""
+
+
+_CODECS: Final = {
+    "ucs2": "utf_16_be",
+    "utf16": "utf_16_be",
+    "utf16le": "utf_16_le",
+    "utf32": "utf_32_be",
+} | dict.fromkeys(UTF8, "utf_8")
+
+
+class NoSuchCharacterError(Exception):
+    """A charset does not have a character."""
+
+
+def encoded_text(charset: str, text: str) -> bytes:
+    """The usual bytes of a text.
+
+    Args:
+        charset: MySQL's name of it.
+        text: Of characters that the charset has.
+
+    Raises:
+        NoSuchCharacterError: It lacks one.
+        UnsupportedEventError: MySQL has no such charset.
+    """
+    try:
+        if charset in _CODECS:
+            return text.encode(_CODECS[charset])
+        table = _bytes_of_characters(charset)
+        return b"".join(table[ch] for ch in text)
+    except (KeyError, UnicodeEncodeError):
+        raise NoSuchCharacterError(f"{charset} does not have all of its characters") from None
+
+
+@lru_cache(maxsize=64)
+def _bytes_of_characters(charset: str) -> dict[str, bytes]:
+    _, table = charset_table(charset)
+    codes = ((int(table[place]), data) for place, data in characters_of(charset))
+    return {chr(code): data for code, data in codes if code >= 0 and not code & ALIAS}

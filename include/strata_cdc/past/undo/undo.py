@@ -4,38 +4,44 @@ Not here: one table (`table_steps.py`), the script's text (`script.py`), the com
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import sqlalchemy as sa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from strata_cdc.clock import from_micros
 from strata_cdc.counted import counted
-from strata_cdc.errors import Usage
+from strata_cdc.errors import PastUnknownError, StreamHoleError, Usage
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.table import Mirror
 from strata_cdc.past.client_statements import ClientStatements
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
-from strata_cdc.past.undo.child_rows import ChildRows
-from strata_cdc.past.undo.dropped_databases import create_database
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
-from strata_cdc.past.undo.missing import refuse_missing
 from strata_cdc.past.undo.row_changes import LoggedChange
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
 from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps, origin_of
-from strata_cdc.schema.model.create_sql import create_table_sql
-from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.schema.history.entry_rows import STREAM_ORDER
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.versions import NamePresence
+from strata_cdc.schema.model.create_sql import create_table_sql, quoted
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.store.database import OnMissing, open_store, reading
+from strata_cdc.store.tables import database_version, schema_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sqlalchemy import Engine
 
     from strata_cdc.config.settings import Source
     from strata_cdc.mirrors.follow.published import Published
-    from strata_cdc.past.timeline import TableEvent, TableTimeline
-    from strata_cdc.past.undo.child_rows import ChildRow
-    from strata_cdc.past.undo.choice import Choice
+    from strata_cdc.past.timeline import TableEvent, TableTimeline, UnknownChanges
+    from strata_cdc.past.undo.choice import Choice, ChosenGtids
+    from strata_cdc.past.undo.foreign_keys import CascadingKey
     from strata_cdc.schema.model.definition import TableName
-
 
 LISTED: Final = 20
 """How many conflicts, reasons and transactions the comments of a script name one by one; JSON lines have all."""
@@ -291,3 +297,149 @@ def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[T
 
 def _outcomes_of(steps: TableSteps, change: LoggedChange | TableEvent) -> Iterable[Outcome]:
     return [steps.outcome(change)] if isinstance(change, LoggedChange) else steps.event_outcomes(change)
+
+
+def create_database(engine: Engine, source: str, name: str) -> str | None:
+    """The statement, with the defaults that the database had; None if it is not known to be gone.
+
+    Args:
+        engine: The source's store.
+        source: Its name.
+        name: The database.
+
+    Raises:
+        StoreUnavailableError: The database of the store does not answer.
+    """
+    entry = SchemaStore(engine).database(source, name)
+    if entry is None or entry.presence is not NamePresence.DROPPED:
+        return None
+    version = database_version.c
+    query = (
+        sa.select(version.character_set, version.collation)
+        .join(schema_version, schema_version.c.id == version.version_id)
+        .where(version.source == source, version.database_name == name, version.state == NamePresence.PRESENT.value)
+        .order_by(*(column.desc() for column in STREAM_ORDER))
+        .limit(1)
+    )
+    with reading(engine) as connection:
+        row = connection.execute(query).one_or_none()
+    defaults = f" CHARACTER SET {row.character_set} COLLATE {row.collation}" if row and row.collation else ""
+    return f"CREATE DATABASE IF NOT EXISTS {quoted(name)}{defaults}"
+
+
+def refuse_missing(choice: Choice, tables: list[TableSteps], stream: LandedStream, published: Published) -> list[str]:
+    """What a reader has to know of later changes that are not known yet.
+
+    Args:
+        choice: The choice.
+        tables: All of its tables, after their surveys.
+        stream: The landed stream.
+        published: How far changes are published.
+
+    Raises:
+        PastUnknownError: Chosen changes may be missing.
+    """
+    seqs = {seq for steps in tables for seq, _ in steps.orders}
+    seqs |= {event.seq for steps in tables for event in steps.events}
+    unfound = None if choice.gtids is None else choice.gtids.without(gtid for steps in tables for gtid in steps.gtids)
+    if unfound is not None and not unfound.are_in(stream.executed_before(), stream.executed()):
+        raise PastUnknownError(
+            f"some of these transactions are not in the landed stream: {unfound.text}",
+            source=stream.source,
+            remedy="`strata run` lands and publishes what the server has; `strata status` shows from where on.",
+        )
+    for part in (part for steps in tables for part in steps.unknown):
+        has_found = any(part.after < seq <= part.until for seq in seqs)
+        if has_found or _may_have(part, choice, unfound, stream, published):
+            raise PastUnknownError(
+                f"changes after transaction {part.after} and up to {part.until} are not known, and some of them may be "
+                f"chosen: {part.reason}",
+                source=stream.source,
+                table=str(part.name),
+                remedy=f"`strata intervals --source {stream.source}` shows what is not published, `strata run` "
+                "publishes it. Or name other tables (`--table`), or other transactions.",
+            )
+    return list(_notes(choice, tables, stream))
+
+
+def _may_have(
+    part: UnknownChanges, choice: Choice, unfound: ChosenGtids | None, stream: LandedStream, published: Published
+) -> bool:
+    """Whether a range that is not known may have chosen transactions."""
+    if unfound is not None:
+        try:
+            return unfound.are_some_in(stream.executed_at(part.after), stream.executed_at(part.until))
+        except (StreamHoleError, Usage):
+            return not unfound.is_empty
+    if choice.until is None and part.until >= stream.last_seq:
+        # Up to now means up to what is published; a note says so.
+        return False
+    is_early = choice.until is not None and published.clock_at(part.after) > choice.until
+    is_late = choice.since is not None and 0 < published.clock_at(part.until) < choice.since
+    return not (is_early or is_late)
+
+
+def _notes(choice: Choice, tables: list[TableSteps], stream: LandedStream) -> Iterator[str]:
+    if choice.gtids is not None:
+        return
+    if choice.until is None or choice.until >= stream.clock:
+        yield f"the stream has landed up to {from_micros(stream.clock)}: later changes are not in this script"
+    for steps in tables:
+        for part in steps.unknown:
+            if part.until >= stream.last_seq:
+                yield f"changes of {part.name} after transaction {part.after} are not in this script: {part.reason}"
+
+
+class ChildRow(Struct, frozen=True):
+    """A row that referenced a row which the script brings back."""
+
+    table: TableName
+    seq: int
+    """The row is as it was after the transaction with this ordinal; the table may still have it."""
+    sql: str
+
+
+class ChildRows:
+    """Rows of children, found after all statements of their parents.
+
+    Args:
+        keys: The foreign keys.
+        lake: Folder or URL of the lake.
+        source: The source's name.
+    """
+
+    def __init__(self, keys: list[CascadingKey], lake: str, source: str) -> None:
+        self._keys = [key for key in keys if not key.is_logged and key.parent is not None]
+        self._lake, self._source = lake, source
+        self._parents: dict[CascadingKey, set[tuple[Any, ...]]] = {}
+        self._first = 1 << 62
+
+    def note(self, written: PrintedStatement) -> None:
+        """Looks at a statement: of rows that are brought back, children may be gone."""
+        for key in self._keys if written.row else ():
+            if key.parent == written.table:
+                self._parents.setdefault(key, set()).add(_values(written.row, key.referenced))
+                self._first = min(self._first, written.origin.seq)
+
+    def found(self, steps_of: Callable[[TableName], TableSteps]) -> Iterator[ChildRow]:
+        """The rows of children, of tables that have a mirror from before the changes.
+
+        Args:
+            steps_of: Gives what is known of a table.
+
+        Raises:
+            DamagedFileError: The lake has lost files of a mirror.
+            LakeUnavailableError: The storage does not answer.
+        """
+        for key, parents in self._parents.items():
+            mirror = Mirror.open_before(self._lake, self._source, key.child, self._first)
+            if mirror is None:
+                continue
+            for row, sql in steps_of(key.child).rows_of_mirror(mirror):
+                if _values(row, key.columns) in parents:
+                    yield ChildRow(key.child, mirror.position.seq, sql)
+
+
+def _values(row: dict[str, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:
+    folded = {fold_name(name): value for name, value in row.items()}
+    return tuple(folded.get(fold_name(name)) for name in columns)

@@ -1,9 +1,12 @@
-"""Choosing the parser of a statement, and the short statements: databases, indexes, RENAME, DROP, TRUNCATE.
-Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`), CREATE VIEW (`views.py`)."""
+"""Choosing the parser of a statement, and the short statements: databases, indexes, views, sequences, RENAME,
+DROP, TRUNCATE.
+Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`), what a view's query means (`dialects/queries/`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.ddl.alter import read_alter_table, skip_wait
@@ -13,8 +16,11 @@ from strata_cdc.schema.ddl.changes import (
     AlterStep,
     AlterTable,
     Change,
+    ChangeColumn,
     Conditional,
     CreateDatabase,
+    CreateTable,
+    CreateView,
     DropDatabase,
     DropKey,
     DropTables,
@@ -22,20 +28,23 @@ from strata_cdc.schema.ddl.changes import (
     Existing,
     RemoveRows,
     RenameTables,
+    WrittenColumn,
     WrittenKey,
+    WrittenType,
 )
 from strata_cdc.schema.ddl.create import read_create_table
+from strata_cdc.schema.ddl.ill_formed import has_kept_bytes
 from strata_cdc.schema.ddl.keys import read_key_options, read_key_parts
-from strata_cdc.schema.ddl.lexer import STRING
-from strata_cdc.schema.ddl.options import read_charset_option
-from strata_cdc.schema.ddl.sequences import read_alter_sequence, read_create_sequence
-from strata_cdc.schema.ddl.views import read_create_view
+from strata_cdc.schema.ddl.lexer import END, STRING
+from strata_cdc.schema.ddl.options import read_charset_option, read_sequence_options
 from strata_cdc.schema.model.definition import KeyKind
+from strata_cdc.schema.model.types import TypeKind
+from strata_cdc.schema.model.view import ViewDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata_cdc.schema.ddl.changes import CreateTable, CreateTableLike
+    from strata_cdc.schema.ddl.changes import Change, CreateTableLike
     from strata_cdc.schema.ddl.cursor import TokenCursor
     from strata_cdc.schema.model.definition import TableName
 
@@ -227,3 +236,117 @@ _STATEMENTS: dict[str, Callable[[TokenCursor], tuple[Change, ...]]] = {
     "RENAME": _rename,
     "SET": _set,
 }
+
+
+_NO_VIEW: Final = frozenset(
+    {"TRIGGER", "PROCEDURE", "FUNCTION", "LIBRARY", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "AS",
+     "PACKAGE"}
+)  # fmt: skip
+_NO_CHARACTER: Final = "\ufffd"
+
+
+def read_create_view(cursor: TokenCursor) -> tuple[CreateView, ...]:
+    """[ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name [(names)] AS query; no change for triggers, routines
+    and others."""
+    while not cursor.at_end() and cursor.word not in {"VIEW", *_NO_VIEW}:
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.at += 1
+    if not cursor.accept("VIEW"):
+        return ()
+    existing = Existing.KEEP if cursor.take_all("IF", "NOT", "EXISTS") else Existing.REPLACE
+    name = cursor.table_name()
+    try:
+        definition = _definition(cursor)
+    except DdlError:
+        # A query about it is refused; no table depends on it.
+        definition = None
+    return (CreateView(cursor.context, name, definition, existing),)
+
+
+def _definition(cursor: TokenCursor) -> ViewDefinition | None:
+    columns = []
+    if cursor.accept("("):
+        columns.append(cursor.name())
+        while cursor.accept(","):
+            columns.append(cursor.name())
+        cursor.expect(")")
+    cursor.expect("AS")
+    begin = cursor.offset
+    end = cursor.tokens.spans[_last_token(cursor)][1]
+    query = cursor.tokens.opened(begin, end)
+    if has_kept_bytes(query) or _NO_CHARACTER in query:
+        return None
+    context = cursor.context
+    return ViewDefinition(
+        query, tuple(columns), context.default_database, context.sql_mode, context.connection_collation
+    )
+
+
+def _last_token(cursor: TokenCursor) -> int:
+    """The number of the last token of the query: `WITH [CASCADED | LOCAL] CHECK OPTION` is none of it."""
+    end = len(cursor.words)
+    while cursor.words[end - 1] in {END, ";"}:
+        end -= 1
+    if cursor.words[end - 2 : end] == ["CHECK", "OPTION"]:
+        end -= 2
+        end -= cursor.words[end - 1] in {"CASCADED", "LOCAL"}
+        end -= cursor.words[end - 1] == "WITH"
+    return end - 1
+
+
+_NUMBER: Final = WrittenType(TypeKind.BIGINT)
+_TYPED: Final = {
+    "next_not_cached_value": "",
+    "minimum_value": "",
+    "maximum_value": "",
+    "start_value": "start value when sequences is created or value if RESTART is used",
+}
+"""The columns that have the type of the sequence, with their comments (sql/sql_sequence.cc, `sequence_structure`)."""
+_OTHERS: Final = (
+    WrittenColumn("increment", WrittenType(TypeKind.BIGINT, 21), nullable=False, comment="increment value"),
+    WrittenColumn("cache_size", WrittenType(TypeKind.BIGINT, 21, unsigned=True), nullable=False),
+    WrittenColumn(
+        "cycle_option",
+        WrittenType(TypeKind.TINYINT, 1, unsigned=True),
+        nullable=False,
+        comment="0 if no cycles are allowed, 1 if the sequence should begin a new cycle when maximum_value is passed",
+    ),
+    WrittenColumn(
+        "cycle_count",
+        WrittenType(TypeKind.BIGINT, 21),
+        nullable=False,
+        comment="How many cycles have been done",
+    ),
+)
+
+
+def read_create_sequence(cursor: TokenCursor, existing: Existing, *, temporary: bool) -> CreateTable:
+    """Reads a CREATE SEQUENCE after the word SEQUENCE."""
+    if cursor.take_all("IF", "NOT", "EXISTS"):
+        existing = Existing.KEEP
+    name = cursor.table_name()
+    kind, options = read_sequence_options(cursor)
+    columns = (*_typed(kind or _NUMBER), *_OTHERS)
+    return CreateTable(cursor.context, name, columns, (), options, existing, temporary=temporary)
+
+
+def read_alter_sequence(cursor: TokenCursor) -> tuple[Change, ...]:
+    """Reads an ALTER SEQUENCE after the word SEQUENCE; only AS changes the table. The row is another one afterwards, of
+    which there is no row event."""
+    if_exists = cursor.take_all("IF", "EXISTS") or cursor.context.sql_if_exists
+    name = cursor.table_name()
+    kind, _ = read_sequence_options(cursor)
+    gone = RemoveRows(cursor.context, (name,))
+    if kind is None:
+        return (gone,)
+    steps = tuple(ChangeColumn(column.name, column) for column in _typed(kind))
+    return (AlterTable(cursor.context, name, steps, if_exists=if_exists), gone)
+
+
+def _typed(kind: WrittenType) -> tuple[WrittenColumn, ...]:
+    widths = kind.kind.facts.display_widths
+    # One more than the width of the signed type, whatever the sign is.
+    sized = kind if widths is None else replace(kind, length=widths[0] + 1)
+    return tuple(WrittenColumn(name, sized, nullable=False, comment=comment) for name, comment in _TYPED.items())

@@ -1,5 +1,5 @@
 """Keeps the log of a Delta table short to which many small commits are made.
-Not here: when (`pipeline/housekeep/merge_intervals.py`), the logs of mirrors (`mirrors/log_cut.py`)."""
+Not here: when (`pipeline/housekeep/merge_intervals.py`), the logs of mirrors (`mirrors/compact.py`)."""
 
 from __future__ import annotations
 
