@@ -4,9 +4,8 @@ Not here: types (`types.py`), the effect of the attributes on a column (`apply/c
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.schema.ddl.changes import (
@@ -25,7 +24,6 @@ from strata_cdc.schema.ddl.types import read_charset_name, read_type
 from strata_cdc.schema.model.definition import Generated, KeyKind
 
 if TYPE_CHECKING:
-    from strata_cdc.schema.ddl.changes import WrittenType
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
 NOW_NAMES = frozenset({"NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
@@ -36,187 +34,155 @@ def read_column(cursor: TokenCursor) -> WrittenColumn:
     """Reads `name type attributes`; stops before the end of a definition (`,`, `)`, FIRST, AFTER, the end)."""
     name = cursor.column_name()
     read = read_type(cursor)
-    facts = _Facts(type=read.type, collation=read.collation)
+    column = WrittenColumn(name, read.type, collation=read.collation)
     if read.serial:
-        facts.nullable, facts.auto_increment, facts.unique = False, True, True
-    while _read_attribute(cursor, facts):
-        pass
-    references = facts.references
-    if references is not None:
-        references = replace(references, parts=(WrittenKeyPart(name),))
-    return WrittenColumn(
-        name=name,
-        type=facts.type,
-        nullable=facts.nullable,
-        default=facts.default,
-        auto_increment=facts.auto_increment,
-        on_update=facts.on_update,
-        generated=facts.generated,
-        generation_expression=facts.expression,
-        invisible=facts.invisible,
-        comment=facts.comment,
-        srid=facts.srid,
-        collation=facts.collation,
-        primary=facts.primary,
-        # To MariaDB a column that is the primary key needs no other key.
-        unique=facts.unique and not (facts.primary and cursor.context.flavour.is_mariadb()),
-        references=references,
-        versioned=facts.versioned,
-    )
+        column = replace(column, **_SERIAL)
+    while (attribute := _read_attribute(cursor)) is not None:
+        column = replace(column, **attribute)
+    if column.references is not None:
+        column = replace(column, references=replace(column.references, parts=(WrittenKeyPart(name),)))
+    # To MariaDB a column that is the primary key needs no other key.
+    is_once = column.unique and column.primary and cursor.context.flavour.is_mariadb()
+    return replace(column, unique=False) if is_once else column
 
 
-class _Facts(Struct):
-    """A column during the reading of its attributes."""
-
-    type: WrittenType
-    nullable: bool | None = None
-    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None = None
-    auto_increment: bool = False
-    on_update: CurrentTimestamp | None = None
-    generated: Generated | None = None
-    expression: str | None = None
-    invisible: bool = False
-    comment: str = ""
-    srid: int | None = None
-    collation: str | None = None
-    primary: bool = False
-    unique: bool = False
-    references: WrittenKey | None = None
-    versioned: bool = False
+_Attribute = dict[str, Any]
+"""What an attribute says of a `WrittenColumn`, by field."""
+_SERIAL: Final[_Attribute] = {"nullable": False, "auto_increment": True, "unique": True}
 
 
-def _read_attribute(cursor: TokenCursor, facts: _Facts) -> bool:
-    """Reads one attribute into `facts`; False if the next token begins none."""
+def _read_attribute(cursor: TokenCursor) -> _Attribute | None:
+    """Reads one attribute; None if the next token begins none."""
     reader = _ATTRIBUTES.get(cursor.word)
     if reader is None:
-        return skip_engine_attribute(cursor)
-    begin = cursor.at
+        return {} if skip_engine_attribute(cursor) else None
     cursor.at += 1
-    reader(cursor, facts)
-    return cursor.at > begin
+    return reader(cursor)
 
 
-def _null(_cursor: TokenCursor, facts: _Facts) -> None:
-    facts.nullable = True
+def _null(_cursor: TokenCursor) -> _Attribute:
+    return {"nullable": True}
 
 
-def _not(cursor: TokenCursor, facts: _Facts) -> None:
+def _not(cursor: TokenCursor) -> _Attribute:
     if cursor.accept("SECONDARY"):
-        return
+        return {}
     cursor.expect("NULL")
-    facts.nullable = False
+    return {"nullable": False}
 
 
-def _default(cursor: TokenCursor, facts: _Facts) -> None:
-    facts.default = read_default(cursor)
+def _default(cursor: TokenCursor) -> _Attribute:
+    return {"default": read_default(cursor)}
 
 
-def _on(cursor: TokenCursor, facts: _Facts) -> None:
+def _on(cursor: TokenCursor) -> _Attribute:
     cursor.expect("UPDATE")
     if cursor.word not in NOW_NAMES:
         cursor.fail("expected CURRENT_TIMESTAMP")
-    facts.on_update = _read_now(cursor)
+    return {"on_update": _read_now(cursor)}
 
 
-def _auto_increment(_cursor: TokenCursor, facts: _Facts) -> None:
+def _auto_increment(_cursor: TokenCursor) -> _Attribute:
     # Of AUTO_INCREMENT, NULL and NOT NULL, the last decides whether the column may be NULL (sql/sql_yacc.yy).
-    facts.auto_increment, facts.nullable = True, False
+    return {"auto_increment": True, "nullable": False}
 
 
-def _serial(cursor: TokenCursor, facts: _Facts) -> None:
+def _serial(cursor: TokenCursor) -> _Attribute:
     cursor.expect("DEFAULT")
     cursor.expect("VALUE")
-    facts.nullable, facts.auto_increment, facts.unique = False, True, True
+    return _SERIAL
 
 
-def _primary(cursor: TokenCursor, facts: _Facts) -> None:
+def _primary(cursor: TokenCursor) -> _Attribute:
     cursor.expect("KEY")
-    facts.primary = True
+    return {"primary": True}
 
 
-def _key(_cursor: TokenCursor, facts: _Facts) -> None:
-    facts.primary = True
+def _key(_cursor: TokenCursor) -> _Attribute:
+    return {"primary": True}
 
 
-def _unique(cursor: TokenCursor, facts: _Facts) -> None:
+def _unique(cursor: TokenCursor) -> _Attribute:
     cursor.accept("KEY")
-    facts.unique = True
+    return {"unique": True}
 
 
-def _comment(cursor: TokenCursor, facts: _Facts) -> None:
-    facts.comment = cursor.string()
+def _comment(cursor: TokenCursor) -> _Attribute:
+    return {"comment": cursor.string()}
 
 
-def _collate(cursor: TokenCursor, facts: _Facts) -> None:
-    facts.collation = read_charset_name(cursor)
+def _collate(cursor: TokenCursor) -> _Attribute:
+    return {"collation": read_charset_name(cursor)}
 
 
-def _skip_value(cursor: TokenCursor, _facts: _Facts) -> None:
+def _skip_value(cursor: TokenCursor) -> _Attribute:
     """COLUMN_FORMAT x, STORAGE x, ENGINE_ATTRIBUTE [=] 'x'."""
     cursor.accept("=")
     cursor.skip()
+    return {}
 
 
-def _srid(cursor: TokenCursor, facts: _Facts) -> None:
-    facts.srid = cursor.integer()
+def _srid(cursor: TokenCursor) -> _Attribute:
+    return {"srid": cursor.integer()}
 
 
-def _visible(_cursor: TokenCursor, facts: _Facts) -> None:
-    facts.invisible = False
+def _visible(_cursor: TokenCursor) -> _Attribute:
+    return {"invisible": False}
 
 
-def _invisible(_cursor: TokenCursor, facts: _Facts) -> None:
-    facts.invisible = True
+def _invisible(_cursor: TokenCursor) -> _Attribute:
+    return {"invisible": True}
 
 
-def _generated(cursor: TokenCursor, facts: _Facts) -> None:
+def _generated(cursor: TokenCursor) -> _Attribute:
     cursor.expect("ALWAYS")
     cursor.expect("AS")
-    _as(cursor, facts)
+    return _as(cursor)
 
 
-def _as(cursor: TokenCursor, facts: _Facts) -> None:
+def _as(cursor: TokenCursor) -> _Attribute:
     row_time = "ROW START" if cursor.take_all("ROW", "START") else "ROW END" if cursor.take_all("ROW", "END") else None
     if row_time is not None:
-        facts.expression, facts.generated, facts.nullable = row_time, Generated.STORED, False
-        return
-    facts.expression = cursor.parenthesized()
-    facts.generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
+        return {"generation_expression": row_time, "generated": Generated.STORED, "nullable": False}
+    expression = cursor.parenthesized()
+    generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
     cursor.accept("VIRTUAL")
+    return {"generation_expression": expression, "generated": generated}
 
 
-def _with(cursor: TokenCursor, facts: _Facts) -> None:
+def _with(cursor: TokenCursor) -> _Attribute:
     """WITH SYSTEM VERSIONING."""
     cursor.expect("SYSTEM")
     cursor.expect("VERSIONING")
-    facts.versioned = True
+    return {"versioned": True}
 
 
-def _without(cursor: TokenCursor, facts: _Facts) -> None:
+def _without(cursor: TokenCursor) -> _Attribute:
     """WITHOUT SYSTEM VERSIONING: the column makes no history, but its values are in rows like all others."""
-    _with(cursor, facts)
-    facts.versioned = False
+    _with(cursor)
+    return {"versioned": False}
 
 
-def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
+def _constraint(cursor: TokenCursor) -> _Attribute:
     name = cursor.name() if cursor.word not in {"CHECK", "REFERENCES"} else None
     if cursor.accept("REFERENCES"):
-        _references(cursor, facts, name)
-        return
+        return _references(cursor, name)
     cursor.expect("CHECK")
-    _check(cursor, facts)
+    return _check(cursor)
 
 
-def _check(cursor: TokenCursor, _facts: _Facts) -> None:
+def _check(cursor: TokenCursor) -> _Attribute:
     cursor.skip_parentheses()
     cursor.accept("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
+    return {}
 
 
-def _references(cursor: TokenCursor, facts: _Facts, name: str | None = None) -> None:
+def _references(cursor: TokenCursor, name: str | None = None) -> _Attribute:
     cascades = read_references(cursor)
     # To MariaDB it is a foreign key since 10.5, and its name is that of the constraint.
     if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE) or cursor.context.flavour.is_mariadb(10, 5):
-        facts.references = WrittenKey(KeyKind.INDEX, (), name, foreign=True, cascades=cascades)
+        return {"references": WrittenKey(KeyKind.INDEX, (), name, foreign=True, cascades=cascades)}
+    return {}
 
 
 _ATTRIBUTES = {

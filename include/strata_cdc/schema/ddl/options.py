@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.schema.ddl.changes import TableOptions
 from strata_cdc.schema.ddl.cursor import LITERALS, STRINGS
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 
 # Words at which the options of a CREATE TABLE end.
 _STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "("})
-
-
-class _Found(Struct):
-    """Options during reading."""
-
-    charset: str | None = None
-    collation: str | None = None
-    engine: str | None = None
-    row_format: str | None = None
-    partitioning: str | None = None
-    versioned: bool = False
-    sequence: bool | None = None
 
 
 def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
@@ -55,49 +43,49 @@ def read_table_options(cursor: TokenCursor) -> TableOptions:
 
     One of them is START TRANSACTION, which the server writes instead of a query.
     """
-    found = _Found()
+    options = TableOptions()
     while not cursor.at_end():
         if cursor.take_all("WITH", "SYSTEM", "VERSIONING"):
-            found.versioned = True
+            options = replace(options, versioned=True)
             continue
         if cursor.word in _STATEMENT_TAILS:
             break
         if cursor.sees("PARTITION", "BY"):
-            found.partitioning = read_partitioning(cursor)
+            options = replace(options, partitioning=read_partitioning(cursor))
             continue
         if cursor.take_all("START", "TRANSACTION"):
             # The server adds it for engines with atomic DDL (HTON_SUPPORTS_ATOMIC_DDL); there is only one such engine.
-            found.engine = found.engine or "InnoDB"
+            options = replace(options, engine=options.engine or "InnoDB")
             continue
-        _read_option(cursor, found)
+        options = _read_option(cursor, options)
         cursor.accept(",")
-    return _options(found)
+    return options
 
 
 def read_alter_option(cursor: TokenCursor) -> TableOptions:
     """Reads one or more table options of an ALTER TABLE, up to the next comma or the end of the list."""
-    found = _Found()
+    options = TableOptions()
     while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
         if cursor.take_all("WITH", "SYSTEM", "VERSIONING"):
-            found.versioned = True
+            options = replace(options, versioned=True)
         else:
-            _read_option(cursor, found)
-    return _options(found)
+            options = _read_option(cursor, options)
+    return options
 
 
 def read_sequence_options(cursor: TokenCursor) -> tuple[WrittenType | None, TableOptions]:
     """Reads the options of a CREATE or ALTER SEQUENCE: the type after AS, and the options of its table."""
-    kind, found = None, _Found(sequence=True)
+    kind, options = None, TableOptions(sequence=True)
     while not cursor.at_end():
         if cursor.accept("AS"):
             kind = read_type(cursor).type
         elif cursor.word in _TABLE_OPTIONS_OF_SEQUENCES:
-            _read_option(cursor, found)
+            options = _read_option(cursor, options)
             cursor.accept(",")
         else:
             # START WITH 1, INCREMENT BY -2, NO CACHE, RESTART and others: they change the row.
             cursor.skip()
-    return kind, _options(found)
+    return kind, options
 
 
 _TABLE_OPTIONS_OF_SEQUENCES = frozenset(
@@ -105,42 +93,26 @@ _TABLE_OPTIONS_OF_SEQUENCES = frozenset(
 )
 
 
-def _options(found: _Found) -> TableOptions:
-    return TableOptions(
-        found.charset,
-        found.collation,
-        found.engine,
-        found.row_format,
-        found.partitioning,
-        versioned=found.versioned,
-        sequence=found.sequence,
-    )
-
-
-def _read_option(cursor: TokenCursor, found: _Found) -> None:
+def _read_option(cursor: TokenCursor, options: TableOptions) -> TableOptions:
     charset = read_charset_option(cursor)
     if charset is not None:
-        found.charset = charset[0] if charset[0] is not None else found.charset
-        found.collation = charset[1] if charset[0] is None else found.collation
-        return
+        name, collation = charset
+        return replace(options, collation=collation) if name is None else replace(options, charset=name)
     if _skip_quoted_attribute(cursor):
-        return
+        return options
     word = cursor.word
     if word in LITERALS or word == END or not (word[0].isalpha() or word[0] == "_"):
         cursor.fail("expected a table option")
     cursor.at += 1
-    if _skip_option(cursor, word):
-        return
-    _set_option(found, word, _option_value(cursor))
+    return options if _skip_option(cursor, word) else _with_option(options, word, _option_value(cursor))
 
 
-def _set_option(found: _Found, word: str, value: str) -> None:
+def _with_option(options: TableOptions, word: str, value: str) -> TableOptions:
     if word in {"ENGINE", "TYPE"}:
-        found.engine = value
-    elif word == "ROW_FORMAT":
-        found.row_format = value.lower()
-    elif word == "SEQUENCE":
-        found.sequence = value == "1"
+        return replace(options, engine=value)
+    if word == "ROW_FORMAT":
+        return replace(options, row_format=value.lower())
+    return replace(options, sequence=value == "1") if word == "SEQUENCE" else options
 
 
 def _skip_quoted_attribute(cursor: TokenCursor) -> bool:
