@@ -98,7 +98,7 @@ class Inspector:
         state = self._cache.look()
         values = [(key, fields) for key, fields in self._cache.values() if not _is_log(key)]
         records = list(self._cache.log())
-        sets = [one[name] for one in records for name in ("before", "checkpoint") if name in one]
+        sets = [record[name] for record in records for name in ("before", "checkpoint") if name in record]
         if state is None or not sets:
             raise Usage(
                 "the cache has no log of its operations",
@@ -190,8 +190,8 @@ class Inspector:
         for shape, keys in touched.keys.items():
             entries = {entry_key(self._cache.state_key, shape, key) for key in keys} if shape not in shapes else set()
             missing += sorted(entries - set(said))
-        for one in missing:
-            self._found.findings.append(f"{one} was not invalidated by record {record['record']}, which has {gtid}")
+        for entry in missing:
+            self._found.findings.append(f"{entry} was not invalidated by record {record['record']}, which has {gtid}")
 
     def _new(self, gtids: Executed) -> list[Gtid]:
         return [gtid for gtid in self._changes.touched if gtids.contains(gtid)]

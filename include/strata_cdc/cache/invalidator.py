@@ -346,7 +346,7 @@ class Invalidator:
         adopts = self._target is not None and self._target <= after
         arguments: list[str | int] = [str(self._checkpoint), set_text(after), self._shapes.digest, int(adopts)]
         arguments += [MARK_MILLISECONDS, len(batch.whole), *sorted(batch.whole), len(words)]
-        arguments += [one for pair in sorted(words.items()) for one in pair]
+        arguments += [word for pair in sorted(words.items()) for word in pair]
         found = self._cache.run(
             "invalidate", [key for key, _ in entries], [*arguments, *(gtids for _, gtids in entries)]
         )

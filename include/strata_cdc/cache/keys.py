@@ -68,7 +68,9 @@ def _fault(value: object) -> str:
     if isinstance(value, str):
         if value.endswith(" "):
             return "it ends with a blank"
-        return "it has half of a surrogate pair" if any("\ud800" <= one <= "\udfff" for one in value) else ""
+        return (
+            "it has half of a surrogate pair" if any("\ud800" <= character <= "\udfff" for character in value) else ""
+        )
     if isinstance(value, Decimal):
         return _decimal_fault(value)
     return ""

@@ -176,7 +176,7 @@ class CacheServer:
         while True:
             records = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
             for at, flat in records:
-                plain = [one.decode() for one in (_flat(flat))]
+                plain = [word.decode() for word in (_flat(flat))]
                 yield dict(zip(plain[::2], plain[1::2], strict=True))
                 after = f"({at.decode()}"
             if len(records) < 1000:
@@ -200,7 +200,7 @@ class CacheServer:
 
 def _flat(fields: Any) -> list[bytes]:
     if isinstance(fields, dict):
-        return [one for pair in fields.items() for one in pair]
+        return [part for pair in fields.items() for part in pair]
     return list(fields)
 
 

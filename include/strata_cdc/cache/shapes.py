@@ -59,7 +59,7 @@ class Shapes(Struct, frozen=True):
         Raises:
             Usage: A shape means nothing; all mistakes are reported.
         """
-        found = cls(source, tuple(sorted(shapes, key=lambda one: one.name)), lineage)
+        found = cls(source, tuple(sorted(shapes, key=lambda shape: shape.name)), lineage)
         mistakes = [mistake for shape in found.shapes for mistake in _mistakes(shape)]
         names = [shape.name for shape in found.shapes]
         mistakes += [f"shape {name} is declared twice" for name in sorted({n for n in names if names.count(n) > 1})]

@@ -97,7 +97,7 @@ def _images(event: RowChange) -> list[dict[str, Any]]:
 
 
 def _values(image: dict[str, Any], columns: tuple[str, ...]) -> list[Any] | None:
-    lower = image if all(name in image for name in columns) else {name.lower(): one for name, one in image.items()}
+    lower = image if all(name in image for name in columns) else {name.lower(): value for name, value in image.items()}
     names = columns if lower is image else tuple(name.lower() for name in columns)
     return [lower[name] for name in names] if all(name in lower for name in names) else None
 

@@ -54,10 +54,10 @@ def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr |
     """
     if _keeps(step):
         return value
-    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
-    if not (_is_plain(step, one) and _is_plain(step, other)):
+    old, new = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    if not (_is_plain(step, old) and _is_plain(step, new)):
         return None
-    pair, case = (value_class(one.kind), value_class(other.kind)), _Case(value, step, one, other, dialect)
+    pair, case = (value_class(old.kind), value_class(new.kind)), _Case(value, step, old, new, dialect)
     if step.after.auto_increment and not step.before.auto_increment:
         return _numbered(case) if pair == (_C.INTEGER, _C.INTEGER) else None
     found = _SQL.get(pair)
@@ -97,31 +97,31 @@ def stay_apart(step: TypeChange) -> bool:
     still different."""
     if _keeps(step):
         return True
-    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
-    pair = value_class(one.kind), value_class(other.kind)
+    old, new = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    pair = value_class(old.kind), value_class(new.kind)
     if step.after.auto_increment and not step.before.auto_increment:
         return False
     if pair == (_C.TEXT, _C.TEXT):
-        has_room = other.length is None or (one.length is not None and one.length <= other.length)
-        is_kept = has_room and (other.kind is not TypeKind.CHAR or one.kind is TypeKind.CHAR)
+        has_room = new.length is None or (old.length is not None and old.length <= new.length)
+        is_kept = has_room and (new.kind is not TypeKind.CHAR or old.kind is TypeKind.CHAR)
         return is_kept and step.after.character_set in {step.before.character_set, _UNICODE}
     if pair == (_C.DECIMAL, _C.DECIMAL):
-        whole = (one.length or 10) - (one.decimals or 0) <= (other.length or 10) - (other.decimals or 0)
-        return whole and (one.decimals or 0) <= (other.decimals or 0) and (one.unsigned or not other.unsigned)
-    return pair[0] in _WHOLE and _has_room(one, other)
+        whole = (old.length or 10) - (old.decimals or 0) <= (new.length or 10) - (new.decimals or 0)
+        return whole and (old.decimals or 0) <= (new.decimals or 0) and (old.unsigned or not new.unsigned)
+    return pair[0] in _WHOLE and _has_room(old, new)
 
 
-def _has_room(one: ColumnType, other: ColumnType) -> bool:
+def _has_room(old: ColumnType, new: ColumnType) -> bool:
     """Whether a type has all whole numbers of another one, or their texts."""
-    low, high = _bounds(one)
-    if value_class(other.kind) in _WHOLE:
-        return _bounds(other)[0] <= low and high <= _bounds(other)[1]
-    if value_class(other.kind) is _C.DECIMAL:
-        digits = (other.length or 10) - (other.decimals or 0)
-        return max(-low, high) < 10**digits and (low >= 0 or not other.unsigned)
+    low, high = _bounds(old)
+    if value_class(new.kind) in _WHOLE:
+        return _bounds(new)[0] <= low and high <= _bounds(new)[1]
+    if value_class(new.kind) is _C.DECIMAL:
+        digits = (new.length or 10) - (new.decimals or 0)
+        return max(-low, high) < 10**digits and (low >= 0 or not new.unsigned)
     # A ZEROFILL has longer texts, and bits become bytes.
-    is_text = value_class(other.kind) is _C.TEXT and value_class(one.kind) is not _C.BITS and not one.zerofill
-    return is_text and other.length is not None and max(len(str(low)), len(str(high))) <= other.length
+    is_text = value_class(new.kind) is _C.TEXT and value_class(old.kind) is not _C.BITS and not old.zerofill
+    return is_text and new.length is not None and max(len(str(low)), len(str(high))) <= new.length
 
 
 def _is_plain(step: TypeChange, kind: ColumnType) -> bool:
@@ -137,10 +137,8 @@ def _is_plain(step: TypeChange, kind: ColumnType) -> bool:
 class _Case:
     """A conversion and its value."""
 
-    def __init__(
-        self, value: exp.Expr, step: TypeChange, column_type: ColumnType, other: ColumnType, dialect: Dialect
-    ) -> None:
-        self.step, self.one, self.other, self.dialect = step, column_type, other, dialect
+    def __init__(self, value: exp.Expr, step: TypeChange, old: ColumnType, new: ColumnType, dialect: Dialect) -> None:
+        self.step, self.old, self.new, self.dialect = step, old, new, dialect
         self._value = value
 
     @property
@@ -149,7 +147,7 @@ class _Case:
 
     @property
     def target(self) -> pa.DataType:
-        return arrow_type_of(self.other)
+        return arrow_type_of(self.new)
 
     def cast(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
         """Casts a value; NULL if it does not fit."""
@@ -158,7 +156,7 @@ class _Case:
 
     def number(self) -> exp.Expr:
         """Returns a whole number in a form that can be compared: BIT(1) is a boolean in change tables."""
-        if pa.types.is_boolean(arrow_type_of(self.one)):
+        if pa.types.is_boolean(arrow_type_of(self.old)):
             return typed(self.value, pa.int32(), self.dialect)
         return self.value
 
@@ -180,7 +178,7 @@ def _bounds(kind: ColumnType) -> tuple[int, int]:
 
 
 def _to_whole(case: _Case, number: exp.Expr) -> exp.Expr:
-    low, high = (exp.cast(exp.Literal.string(str(bound)), "DECIMAL(20, 0)") for bound in _bounds(case.other))
+    low, high = (exp.cast(exp.Literal.string(str(bound)), "DECIMAL(20, 0)") for bound in _bounds(case.new))
     wide = case.cast(number, pa.decimal128(38, 0))
     plain = typed(number.copy(), pa.int32(), case.dialect) if pa.types.is_boolean(case.target) else number.copy()
     return _when(exp.Between(this=wide, low=low, high=high), case.cast(plain, case.target))
@@ -199,7 +197,7 @@ def _numbered(case: _Case) -> exp.Expr:
 def _to_decimal(case: _Case, number: exp.Expr) -> exp.Expr:
     """A decimal, rounded half away from zero."""
     expression = case.cast(number, case.target)
-    if not case.other.unsigned:
+    if not case.new.unsigned:
         return expression
     return _when(exp.GTE(this=expression, expression=exp.Literal.number(0)), expression.copy())
 
@@ -208,7 +206,7 @@ def _to_floating(case: _Case, number: exp.Expr) -> exp.Expr:
     """A number that is converted through a double; a decimal is first converted to its text, so that it is rounded only
     once."""
     expression = number
-    if not case.other.unsigned:
+    if not case.new.unsigned:
         return expression if pa.types.is_float64(case.target) else case.cast(expression, case.target)
     fits = exp.GTE(this=number, expression=exp.Literal.number(0))
     return _when(fits, typed(number.copy(), case.target, case.dialect))
@@ -230,8 +228,8 @@ def _rounded(case: _Case, decimals: int) -> exp.Expr:
 
 
 def _decimal_of_decimal(case: _Case) -> exp.Expr:
-    decimals = case.other.decimals or 0
-    return _to_decimal(case, case.value if decimals >= (case.one.decimals or 0) else _rounded(case, decimals))
+    decimals = case.new.decimals or 0
+    return _to_decimal(case, case.value if decimals >= (case.old.decimals or 0) else _rounded(case, decimals))
 
 
 # Texts ------------------------------------------------------------------------------------------
@@ -241,20 +239,20 @@ def _fitted(case: _Case, text: exp.Expr) -> exp.Expr:
     """A text in a type of another length: only blanks that do not fit are cut, as the server does."""
     blank = exp.Literal.string(" ")
     trimmed = exp.Trim(this=text.copy(), expression=blank, position="TRAILING")
-    if case.other.length is None:
-        capacity = case.other.kind.facts.capacity
+    if case.new.length is None:
+        capacity = case.new.kind.facts.capacity
         size = exp.Anonymous(this=_BYTE_LENGTH[case.dialect], expressions=[text.copy()])
-        most = exp.Literal.number(0 if capacity is None else capacity(case.other))
+        most = exp.Literal.number(0 if capacity is None else capacity(case.new))
         return _when(exp.LTE(this=size, expression=most), text)
-    room = exp.Literal.number(case.other.length)
+    room = exp.Literal.number(case.new.length)
     first = exp.Substring(this=text.copy(), start=exp.Literal.number(1), length=room.copy())
-    whole = trimmed.copy() if case.other.kind is TypeKind.CHAR else first
+    whole = trimmed.copy() if case.new.kind is TypeKind.CHAR else first
     return _when(exp.LTE(this=exp.Length(this=trimmed), expression=room), whole)
 
 
 def _text_of_text(case: _Case) -> exp.Expr | None:
     before, after = case.step.before.character_set or _UNICODE, case.step.after.character_set or _UNICODE
-    if "swe7" in {before, after} or (case.other.length is None and after != _UNICODE):
+    if "swe7" in {before, after} or (case.new.length is None and after != _UNICODE):
         return None
     fitted = _fitted(case, case.value)
     if after in {before, _UNICODE}:
@@ -265,12 +263,12 @@ def _text_of_text(case: _Case) -> exp.Expr | None:
 
 
 def _text_of_number(case: _Case) -> exp.Expr | None:
-    if case.one.zerofill or case.other.length is None or "swe7" in (case.step.after.character_set or ""):
+    if case.old.zerofill or case.new.length is None or "swe7" in (case.step.after.character_set or ""):
         return None
     text = typed(case.number(), pa.string(), case.dialect)
-    if case.one.kind is TypeKind.YEAR:
+    if case.old.kind is TypeKind.YEAR:
         text = exp.Anonymous(this="lpad", expressions=[text, exp.Literal.number(4), exp.Literal.string("0")])
-    return _when(exp.LTE(this=exp.Length(this=text), expression=exp.Literal.number(case.other.length)), text.copy())
+    return _when(exp.LTE(this=exp.Length(this=text), expression=exp.Literal.number(case.new.length)), text.copy())
 
 
 def _whole_of_text(case: _Case) -> exp.Expr:
@@ -282,18 +280,18 @@ def _whole_of_text(case: _Case) -> exp.Expr:
 
 def _label_of_text(case: _Case) -> exp.Expr:
     """A label in exactly that spelling; an ENUM's number 0 and a SET without members stay as they are."""
-    is_enum = value_class(case.one.kind) is _C.ENUM
+    is_enum = value_class(case.old.kind) is _C.ENUM
     text = case.value if is_enum else exp.Trim(this=case.value, expression=exp.Literal.string(" "), position="TRAILING")
-    labels = [*case.other.labels, *([""] if is_enum or case.other.kind is TypeKind.SET else [])]
+    labels = [*case.new.labels, *([""] if is_enum or case.new.kind is TypeKind.SET else [])]
     known = exp.In(this=text, expressions=[exp.Literal.string(label) for label in labels])
     return _when(known, text.copy())
 
 
 def _bytes_of_bytes(case: _Case) -> exp.Expr | None:
-    capacity = case.other.length
-    if capacity is None and case.other.kind.facts.capacity is not None:
-        capacity = case.other.kind.facts.capacity(case.other)
-    if capacity is None or case.other.kind is TypeKind.BINARY:
+    capacity = case.new.length
+    if capacity is None and case.new.kind.facts.capacity is not None:
+        capacity = case.new.kind.facts.capacity(case.new)
+    if capacity is None or case.new.kind is TypeKind.BINARY:
         return None
     size = exp.Anonymous(this="octet_length", expressions=[case.value])
     return _when(exp.LTE(this=size, expression=exp.Literal.number(capacity)), case.value)
@@ -301,7 +299,7 @@ def _bytes_of_bytes(case: _Case) -> exp.Expr | None:
 
 def _vector_of_vector(case: _Case) -> exp.Expr:
     size = exp.Anonymous(this=_DIMENSIONS[case.dialect], expressions=[case.value])
-    return _when(exp.LTE(this=size, expression=exp.Literal.number(case.other.length or 0)), case.value)
+    return _when(exp.LTE(this=size, expression=exp.Literal.number(case.new.length or 0)), case.value)
 
 
 # Moments ----------------------------------------------------------------------------------------
@@ -316,14 +314,14 @@ def _cut(case: _Case, digits: int) -> exp.Expr | None:
         half = exp.Interval(this=exp.Literal.string(str(_HALF[digits])), unit=exp.var("MICROSECOND"))
         moment = exp.Add(this=moment, expression=half)
     cut = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(_UNITS[digits]), moment])
-    kind = arrow_type_of(case.one)
+    kind = arrow_type_of(case.old)
     last = typed(exp.Literal.string(_LAST_MOMENT), pa.timestamp("us"), case.dialect)
     expression = typed(cut, kind, case.dialect)
     return _when(exp.LTE(this=expression, expression=last), expression.copy())
 
 
 def _fewer_digits(case: _Case) -> exp.Expr | None:
-    return _cut(case, case.other.length or 0)
+    return _cut(case, case.new.length or 0)
 
 
 def _day(case: _Case) -> exp.Expr | None:
@@ -332,19 +330,19 @@ def _day(case: _Case) -> exp.Expr | None:
 
 
 _SQL: Final[dict[tuple[ValueClass, ValueClass], Callable[[_Case], exp.Expr | None]]] = {
-    **{(one, other): lambda case: _to_whole(case, case.number()) for one in _WHOLE for other in _WHOLE},
-    **{(one, _C.DECIMAL): lambda case: _to_decimal(case, case.number()) for one in _WHOLE},
-    **{(one, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.number())) for one in _WHOLE},
+    **{(number, other): lambda case: _to_whole(case, case.number()) for number in _WHOLE for other in _WHOLE},
+    **{(number, _C.DECIMAL): lambda case: _to_decimal(case, case.number()) for number in _WHOLE},
+    **{(number, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.number())) for number in _WHOLE},
     (_C.DECIMAL, _C.DECIMAL): _decimal_of_decimal,
     (_C.DECIMAL, _C.INTEGER): lambda case: _to_whole(case, _rounded(case, 0)),
     (_C.DECIMAL, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.value)),
     (_C.FLOATING, _C.FLOATING): _wider_floating,
     (_C.BYTES, _C.BYTES): _bytes_of_bytes,
     (_C.VECTOR, _C.VECTOR): _vector_of_vector,
-    **{(one, _C.TEXT): _text_of_number for one in (_C.INTEGER, _C.DECIMAL, _C.YEAR)},
-    **{(one, _C.TEXT): _text_of_text for one in (_C.TEXT, _C.ENUM, _C.SET)},
+    **{(number, _C.TEXT): _text_of_number for number in (_C.INTEGER, _C.DECIMAL, _C.YEAR)},
+    **{(text, _C.TEXT): _text_of_text for text in (_C.TEXT, _C.ENUM, _C.SET)},
     (_C.TEXT, _C.INTEGER): _whole_of_text,
-    **{(one, _C.ENUM): _label_of_text for one in (_C.TEXT, _C.ENUM)},
+    **{(text, _C.ENUM): _label_of_text for text in (_C.TEXT, _C.ENUM)},
     (_C.ENUM, _C.SET): _label_of_text,
     (_C.DATE, _C.DATETIME): lambda case: typed(case.value, pa.timestamp("us"), case.dialect),
     (_C.DATETIME, _C.DATETIME): _fewer_digits,
@@ -356,8 +354,8 @@ values."""
 
 def _certain(step: TypeChange) -> Callable[[pa.Array, ColumnType], pa.Array] | None:
     """Which values an expression of `_SQL` converts; None: all values that mirrors convert."""
-    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
-    pair = value_class(one.kind), value_class(other.kind)
+    old, new = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    pair = value_class(old.kind), value_class(new.kind)
     if pair[0] in _TEXTS and pair[1] is _C.TEXT:
         is_of_unicode = (step.after.character_set or _UNICODE) in {step.before.character_set or _UNICODE, _UNICODE}
         return None if is_of_unicode else lambda texts, _: pc.string_is_ascii(texts)

@@ -128,11 +128,13 @@ def _lost(definition: TableDefinition, types: dict[str, ForeignType], dialect: D
         if lost is not None:
             yield f"{column.name}: {lost}"
     yield from (f"key {key.name}" for key in definition.keys if not _is_kept(key, dialect))
-    yield from _named("the defaults of", [one.name for one in definition.columns if one.default is not None])
-    yield from _named("ON UPDATE of", [one.name for one in definition.columns if one.on_update is not None])
-    yield from _named("AUTO_INCREMENT of", [one.name for one in definition.columns if one.auto_increment])
-    yield from _named("that MySQL computes", [one.name for one in definition.columns if one.generated is not None])
-    yield from _named("that SELECT * leaves out", [one.name for one in definition.columns if one.invisible])
+    yield from _named("the defaults of", [column.name for column in definition.columns if column.default is not None])
+    yield from _named("ON UPDATE of", [column.name for column in definition.columns if column.on_update is not None])
+    yield from _named("AUTO_INCREMENT of", [column.name for column in definition.columns if column.auto_increment])
+    yield from _named(
+        "that MySQL computes", [column.name for column in definition.columns if column.generated is not None]
+    )
+    yield from _named("that SELECT * leaves out", [column.name for column in definition.columns if column.invisible])
     yield from _named("the collations of", _collated(definition))
     if definition.options:
         yield "the partitioning"

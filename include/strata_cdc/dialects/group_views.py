@@ -82,7 +82,7 @@ def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect
 
 def _create(view: exp.Table, selects: Sequence[exp.Select], dialect: Dialect) -> str:
     first: exp.Expr = selects[0]
-    query = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
+    query = reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
     return create_view(view, query, dialect)
 
 

@@ -106,7 +106,7 @@ class HistoryWriter(RowsWriter):
     def _is_left(self, stage: int) -> exp.Expr:
         """Whether a version is that of a row which was there when the stage ended."""
         begins = self._history.stages_begin[stage].seq
-        emptied = sum(one.seq <= begins for one in self._history.emptied)
+        emptied = sum(moment.seq <= begins for moment in self._history.emptied)
         is_last = exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null())
         return exp.and_(is_last, equal("segment", emptied))
 
@@ -125,7 +125,7 @@ class HistoryWriter(RowsWriter):
         return rows.where(exp.or_(is_row, exp.and_(equal("side", _ENDED), has_ended)))
 
     def _carried(self, stage: int) -> list[exp.Expr]:
-        carried = {one.alias_or_name: one.unalias() for one in super()._carried(stage)}
+        carried = {expression.alias_or_name: expression.unalias() for expression in super()._carried(stage)}
         begins = self._history.stages_begin[stage - 1]
         is_row, changes = equal("side", 1), exp.and_(equal("side", 1), self._changes_after(stage - 1))
         for (name, kind), then in zip(_happening(), (begins.seq, begins.gtid, begins.committed_at), strict=True):
@@ -150,7 +150,7 @@ class HistoryWriter(RowsWriter):
         differences: list[exp.Expr] = [exp.false()]
         for at in self._shown():
             if self._form(at, stage) != self._form(at, stage + 1):
-                before, after = (self._as_shown(at, one) for one in (stage, stage + 1))
+                before, after = (self._as_shown(at, at_stage) for at_stage in (stage, stage + 1))
                 differences.append(exp.not_(exp.paren(exp.NullSafeEQ(this=before, expression=after))))
         return exp.or_(*differences)
 
@@ -315,7 +315,8 @@ class HistoryWriter(RowsWriter):
         # A version that has ended keeps its values: several of them may come from one change.
         ended = equal("put", _ENDED)
         return [
-            exp.alias_(_either(ended, column_of(one.alias), one.unalias()), one.alias, quoted=True) for one in fillings
+            exp.alias_(_either(ended, column_of(filling.alias), filling.unalias()), filling.alias, quoted=True)
+            for filling in fillings
         ]
 
     def _numbered(self, stage: int) -> exp.Select:

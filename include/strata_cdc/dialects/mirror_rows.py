@@ -64,7 +64,7 @@ def rows_view(view: exp.Table, columns: Sequence[RowsColumn], parts: Sequence[Ro
     nothing = _selected(columns, [None] * len(columns), dialect).where(exp.false())
     selects = [_part(columns, part, dialect) for part in parts] or [nothing]
     first: exp.Expr = selects[0]
-    query = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
+    query = reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
     return create_view(view, query, dialect)
 
 

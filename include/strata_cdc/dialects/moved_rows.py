@@ -70,7 +70,7 @@ class RowsWriter(Writer):
         """The queries up to `owned`: all events, with the change with which their row began (`origin`), as far as the
         log has it."""
         change = exp.Struct(
-            expressions=[exp.PropertyEQ(this=name_of(one), expression=column_of(one)) for one in _CHANGE]
+            expressions=[exp.PropertyEQ(this=name_of(name), expression=column_of(name)) for name in _CHANGE]
         )
         start = exp.Case(ifs=[exp.If(this=exp.and_(equal("put", 1), equal("edge", 1)), true=change)])
         begun = exp.select(

@@ -584,7 +584,7 @@ class Writer:
     @staticmethod
     def _union(selects: Sequence[exp.Select]) -> exp.Expr:
         first: exp.Expr = selects[0]
-        return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
+        return reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
 
 
 def _looked_up(made: MadeValues, inside: str) -> str:

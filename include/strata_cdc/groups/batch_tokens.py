@@ -139,7 +139,7 @@ class GroupBatchTokens:
 
     def _is_plain(self, begin: int, end: int, front: GroupPosition, moving: Mapping[str, _Moving]) -> bool:
         """Whether the tokens of a segment can be made in columns: this needs that no source is inside a transaction."""
-        count = sum(int(one.before[-1]) for one in moving.values())
+        count = sum(int(column.before[-1]) for column in moving.values())
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
 
 
@@ -233,8 +233,8 @@ class GroupTokens:
         marked = piece.may_be_copy[self._places.part.begin + self._places.ordinals(seqs)]
         if not piece.epoch and not marked.any():
             return None
-        shown = [shown_fields(shown_of(piece.epoch, may_be_copy=one)) for one in (False, True)]
-        return Texts.of([shown[one] for one in marked.tolist()])
+        shown = [shown_fields(shown_of(piece.epoch, may_be_copy=is_copy)) for is_copy in (False, True)]
+        return Texts.of([shown[mark] for mark in marked.tolist()])
 
     def _ranks(self, seqs: Ints) -> Ints:
         return self._places.ranks[self._places.ordinals(seqs)]

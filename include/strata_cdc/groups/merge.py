@@ -145,7 +145,7 @@ class Merge(Generic[What]):
     def due(self) -> DueTransactions[What]:
         """Returns what is due now; it then counts as returned. A transaction is due if no source that continues can
         have anything more before it, after everything of that source that waits."""
-        live = sorted(self._open(), key=lambda one: (one.epoch, one.source))
+        live = sorted(self._open(), key=lambda member: (member.epoch, member.source))
         limit = min((member.bound_then() for member in live if not member.has_ended), default=None)
         return DueTransactions([part for member in live if member.waiting for part in member.give(limit)])
 
@@ -167,7 +167,7 @@ class Merge(Generic[What]):
     @property
     def holder(self) -> str | None:
         """The source that the watermark waits for."""
-        member = min(self._open(), key=lambda one: one.bound, default=None)
+        member = min(self._open(), key=lambda member: member.bound, default=None)
         return None if member is None else member.source
 
     @property

@@ -46,7 +46,7 @@ class SpanTransactions:
         self._span, self.own = span, span.places
         self._row_seqs = [row_seqs(batch.batch) for batch in span.batches]
         self._unreadable_seqs = [row_seqs(rows.batch) for rows in span.unreadable]
-        ddl = [one.place.record.seq for one in span.ddl]
+        ddl = [statement.place.record.seq for statement in span.ddl]
         seqs = [*self._row_seqs, *self._unreadable_seqs, np.array(ddl, np.int64), span.ended]
         self.seqs: Ints = _together(seqs, self.own.batch)
         """Ordinals of the transactions in the source's stream, in order; `leave_out` removes some."""
@@ -126,8 +126,8 @@ class SpanTransactions:
             keep = np.isin(seqs, wanted)
             if keep.any():
                 part.unreadable.append(rows.chosen(keep))
-        ddl = ((one, one.place.record.seq) for one in self._span.ddl)
-        part.ddl = [replace(one, place=places[seq]) for one, seq in ddl if seq in places]
+        ddl = ((statement, statement.place.record.seq) for statement in self._span.ddl)
+        part.ddl = [replace(statement, place=places[seq]) for statement, seq in ddl if seq in places]
         part.ended = self._span.ended[np.isin(self._span.ended, wanted)]
         return part
 

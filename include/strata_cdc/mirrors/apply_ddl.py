@@ -139,7 +139,7 @@ def rearranged(
         if sum(part.num_rows for part in kept) < sum(part.num_rows for part in parts):
             actions.append(file.removed(now))
             added += write_rows(mirror.url, mirror.schema, kept, limits=mirror.limits)
-    actions += [one.added() for one in added]
+    actions += [file.added() for file in added]
     columns = mirror.schema
     if has_invalid(added):
         columns = with_invalid(columns, None, highest_number(mirror.snapshot.properties))

@@ -183,7 +183,7 @@ class PublishedChanges:
         yield MirrorBatch(pa.concat_tables(held) if held else self._none(span), span.until)
 
     def _is_much(self, held: list[pa.Table], at_once: int) -> bool:
-        rows, size = sum(one.num_rows for one in held), sum(int(one.nbytes) for one in held)
+        rows, size = sum(change.num_rows for change in held), sum(int(change.nbytes) for change in held)
         return rows * at_once >= self._limits.batch_rows or size * at_once >= self._limits.batch_bytes
 
     def _may_have(self, path: str, applied: SeqRange) -> bool:
@@ -217,7 +217,7 @@ class PublishedChanges:
             names = {metadata.row_group(0).column(leaf).path_in_schema: leaf for leaf in leaves}
             found = []
             for group in range(metadata.num_row_groups):
-                seqs, rows = (metadata.row_group(group).column(names[one]).statistics for one in ("_seq", "_row"))
+                seqs, rows = (metadata.row_group(group).column(names[name]).statistics for name in ("_seq", "_row"))
                 found.append(_Part(seqs.min, seqs.max, rows.min, rows.max, path, group))
             self._files_of[path] = found
         return self._files_of[path]
@@ -307,7 +307,7 @@ def as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
     found = logged.field(at)
     if not pa.types.is_struct(field.type):
         return found
-    inside = [as_logged(one, found.type) for one in field.type]
+    inside = [as_logged(child, found.type) for child in field.type]
     return pa.field(field.name, pa.struct(inside), found.nullable, found.metadata)
 
 

@@ -46,10 +46,10 @@ def confirm(lake: str, source: str, found: Mapping[str, Confirmed]) -> None:
         return
     known = _read(lake, source)
     merged = dict(known)
-    for table, one in found.items():
+    for table, confirmed in found.items():
         before = known.get(table)
-        if before is None or before.identity != one.identity or before.position.seq < one.position.seq:
-            merged[table] = one
+        if before is None or before.identity != confirmed.identity or before.position.seq < confirmed.position.seq:
+            merged[table] = confirmed
     if merged != known:
         write_file(f"{mirrors_url(lake, source)}/{_NAME}", msgspec.json.encode(_Stored(merged)))
 

@@ -71,7 +71,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Size in memory."""
-        return self._codes.nbytes + sum(one.nbytes for one in (self._rows, self._slots) if one is not None)
+        return self._codes.nbytes + sum(array.nbytes for array in (self._rows, self._slots) if array is not None)
 
     def find(self, asked: Ints, numbers: Sequence[int]) -> Ints:
         """Rows with one of some codes; several for a code if there are several.

@@ -86,9 +86,9 @@ def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Itera
         DamagedFileError: The log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    versions = [one for one in readable_versions(url) if one <= until]
+    versions = [version for version in readable_versions(url) if version <= until]
     oldest = versions[0] if versions and versions[0] > 0 else until + 1
-    first = next((one for one in reversed(versions) if is_first(_operation(url, one))), oldest)
+    first = next((version for version in reversed(versions) if is_first(_operation(url, version))), oldest)
     snapshot = read_snapshot(url, first) if first <= until else None
     if snapshot is None:
         return
@@ -121,7 +121,7 @@ def readable_versions(url: str) -> list[int]:
     """
     commits, checkpoints = _listed(url)
     first = 0 if 0 in commits else min(checkpoints, default=0)
-    return sorted(one for one in commits if one >= first)
+    return sorted(version for version in commits if version >= first)
 
 
 def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
@@ -135,17 +135,21 @@ def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
         LakeUnavailableError: The storage does not answer.
     """
     commits, checkpoints = _listed(url)
-    whole = (one for one in sorted(checkpoints & commits, reverse=True) if one <= oldest and _is_whole(url, one))
+    whole = (
+        version
+        for version in sorted(checkpoints & commits, reverse=True)
+        if version <= oldest and _is_whole(url, version)
+    )
     start = next(whole, -1)
     # A checkpoint does not have the position: Strata's last commit has it.
     while start >= 0 and position_of(url, start) is None:
         start -= 1
     names = [
-        f"{one:0{_DIGITS}d}{end}"
-        for one in sorted(commits | checkpoints)
-        if one < start
+        f"{version:0{_DIGITS}d}{end}"
+        for version in sorted(commits | checkpoints)
+        if version < start
         for end, those in ((_CHECKPOINT, checkpoints), (".json", commits))
-        if one in those
+        if version in those
     ]
     return start, tuple(f"{url}/{LOG}/{name}" for name in names)
 
@@ -196,7 +200,7 @@ def commit(
         **position.metadata(),
         **about,
     }
-    lines = [msgspec.json.encode(one) for one in ({"commitInfo": info}, *actions)]
+    lines = [msgspec.json.encode(action) for action in ({"commitInfo": info}, *actions)]
     _put_if_absent(f"{url}/{LOG}/{version:0{_DIGITS}d}.json", b"\n".join(lines) + b"\n", unsynced)
 
 
@@ -318,7 +322,7 @@ def _read_back(state: LogState, version: int) -> None:
 def _plain(value: Any) -> Any:
     """Turns maps of Parquet into dictionaries."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return dict(value)
     return value
@@ -338,8 +342,8 @@ def commit_times(url: str) -> dict[int, int]:
 
 def added_since(url: str, version: int) -> list[LiveFile]:
     """The files, with their vectors, that the versions after this one have added."""
-    later = [one for one in versions_of(url) if one > version]
-    adds = [one["add"] for at in later for one in _read_commit(url, at) or () if "add" in one]
+    later = [number for number in versions_of(url) if number > version]
+    adds = [action["add"] for at in later for action in _read_commit(url, at) or () if "add" in action]
     return [live_file(add, url) for add in adds]
 
 

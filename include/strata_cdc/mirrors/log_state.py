@@ -71,7 +71,7 @@ class LogState:
     def take_commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
         """Applies one version of the log."""
         # Removals first: in the order of the lines, a file that got another vector would be lost.
-        for action in sorted(actions, key=lambda one: "remove" not in one):
+        for action in sorted(actions, key=lambda action: "remove" not in action):
             self.apply(action)
         self.version = version
         info = info_of(actions)

@@ -69,7 +69,7 @@ def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
 def _said(field: pa.Field, found: dict[str, Any]) -> pa.Field:
     kind, metadata = field.type, found["metadata"]
     if pa.types.is_struct(kind):
-        inside = {one["name"]: one for one in found["type"]["fields"]}
+        inside = {field["name"]: field for field in found["type"]["fields"]}
         kind = pa.struct([_said(kind.field(at), inside[kind.field(at).name]) for at in range(kind.num_fields)])
     known = {
         NUMBER: str(metadata.get(_ID, "")),

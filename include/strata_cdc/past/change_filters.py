@@ -69,21 +69,21 @@ class EveryOf(Struct, frozen=True):
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
-        found = [one.reads(span) for one in self.filters]
-        if any(one is None for one in found):
+        found = [columns.reads(span) for columns in self.filters]
+        if any(columns is None for columns in found):
             return None
-        own = dict.fromkeys(name for one in found if one is not None for name in one.own)
-        facts = dict.fromkeys(name for one in found if one is not None for name in one.facts)
+        own = dict.fromkeys(name for columns in found if columns is not None for name in columns.own)
+        facts = dict.fromkeys(name for columns in found if columns is not None for name in columns.facts)
         return ReadFirst(tuple(own), tuple(facts))
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
-        return all(one.may_want(rows, span) for one in self.filters)
+        return all(choice.may_want(rows, span) for choice in self.filters)
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
         return reduce(
-            pc.and_, (one.wanted(rows, span) for one in self.filters), pa.repeat(pa.scalar(value=True), len(rows))
+            pc.and_, (choice.wanted(rows, span) for choice in self.filters), pa.repeat(pa.scalar(value=True), len(rows))
         )
 
 

@@ -36,7 +36,7 @@ def values_of_texts(column: Column, texts: Sequence[str]) -> pa.Array:
             found.append(pa.scalar(_value(text, kind), kind))
         except (ValueError, ArithmeticError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             continue
-    return pa.array([one.as_py() for one in found], kind)
+    return pa.array([scalar.as_py() for scalar in found], kind)
 
 
 def texts_of_values(column: Column, values: pa.Array) -> list[str | None]:

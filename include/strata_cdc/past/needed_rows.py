@@ -26,4 +26,4 @@ class NeededRows(Struct, frozen=True):
 
     def within(self, definition: TableDefinition) -> dict[str, Ranges]:
         """The ranges by the names that the columns have in files; of several for a column, the last."""
-        return {column_name(definition.columns[one.number].name): one.ranges for one in self.ranges}
+        return {column_name(definition.columns[known.number].name): known.ranges for known in self.ranges}

@@ -79,18 +79,18 @@ class RowBlame:
             StrataError: What `row` raises.
         """
         given = {number: self._by_id.get(number) for number in span.ids}
-        is_complete = all(one is not None and one.is_known for one in given.values())
+        is_complete = all(state is not None and state.is_known for state in given.values())
         needs_row = self._may_be_gone or not is_complete
         found = row() if needs_row else None
         if needs_row and found is None:
             return None
         blames = []
         for column, number in span.ids_by_name.items():
-            one = given[number] or _Given(None)
-            value = one.value if found is None else found[column]
-            if one.ddl is not None or not one.is_known:
-                _resolve(one, value)
-            blames.append(Blame(column, value, one.cause, one.doubt))
+            state = given[number] or _Given(None)
+            value = state.value if found is None else found[column]
+            if state.ddl is not None or not state.is_known:
+                _resolve(state, value)
+            blames.append(Blame(column, value, state.cause, state.doubt))
         return blames
 
     def _take_change(self, line: HistoryChange) -> None:
@@ -98,9 +98,9 @@ class RowBlame:
         if line.op != "update":
             self._by_id = {}
         for column, number in line.span.ids_by_name.items():
-            one = self._by_id.get(number)
-            if one is not None and one.ddl is not None and column in (line.before or {}):
-                _resolve(one, (line.before or {})[column])
+            state = self._by_id.get(number)
+            if state is not None and state.ddl is not None and column in (line.before or {}):
+                _resolve(state, (line.before or {})[column])
             changed = line.changed.get(column)
             if changed is not None:
                 known = changed.after
@@ -108,8 +108,8 @@ class RowBlame:
                 continue
             image = {**(line.before or {}), **(line.after or {})}
             if line.after is not None and column in image:
-                one = self._by_id.setdefault(number, _Given(None))
-                one.value, one.has_value, one.is_known = image[column], True, True
+                state = self._by_id.setdefault(number, _Given(None))
+                state.value, state.has_value, state.is_known = image[column], True, True
 
     def _take_event(self, line: HistoryEvent) -> None:
         event = line.event
@@ -118,31 +118,31 @@ class RowBlame:
             return
         effect = event.effect
         self._may_be_gone |= effect is not None and bool(effect.partitions)
-        for one in line.altered:
-            if one.is_new:
-                self._by_id[one.id] = _given(line, one.after)
+        for altered in line.altered:
+            if altered.is_new:
+                self._by_id[altered.id] = _given(line, altered.after)
                 continue
-            former = self._by_id.setdefault(one.id, _Given(None))
+            former = self._by_id.setdefault(altered.id, _Given(None))
             former.ddl, former.is_known = line, False
-            if one.after is not None:
-                _resolve(former, one.after.shown)
+            if altered.after is not None:
+                _resolve(former, altered.after.shown)
 
     def _doubt(self, reason: str) -> None:
-        for one in self._by_id.values():
-            one.doubt = reason
+        for state in self._by_id.values():
+            state.doubt = reason
 
 
 def _given(cause: HistoryChange | HistoryEvent, known: KnownValue | None) -> _Given:
     return _Given(cause) if known is None else _Given(cause, known.shown, has_value=True, is_known=True)
 
 
-def _resolve(one: _Given, value: Any) -> None:
+def _resolve(given: _Given, value: Any) -> None:
     """A DDL gave the value if it is another one than before."""
-    if not one.has_value and one.ddl is not None:
-        one.doubt = "a later statement may have converted it"
-    elif one.has_value and _text(one.value) != _text(value):
-        one.cause, one.doubt = one.ddl, None
-    one.value, one.has_value, one.is_known, one.ddl = value, True, True, None
+    if not given.has_value and given.ddl is not None:
+        given.doubt = "a later statement may have converted it"
+    elif given.has_value and _text(given.value) != _text(value):
+        given.cause, given.doubt = given.ddl, None
+    given.value, given.has_value, given.is_known, given.ddl = value, True, True, None
 
 
 def _text(value: Any) -> str | None:

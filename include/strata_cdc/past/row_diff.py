@@ -113,18 +113,18 @@ def _codes(before: MomentRows, after: MomentRows, ids: Sequence[int]) -> tuple[I
     """For the rows of both moments, numbers that are equal exactly if the values of some columns are."""
     columns = []
     for number in ids:
-        one, other = _comparable(before, after, number)
-        columns.append(pa.chunked_array([*one.chunks, *other.chunks], one.type))
+        first, other = _comparable(before, after, number)
+        columns.append(pa.chunked_array([*first.chunks, *other.chunks], first.type))
     codes = row_codes(pa.table(columns, names=[str(at) for at in range(len(columns))]))
     return codes[: before.rows.num_rows], codes[before.rows.num_rows :]
 
 
 def _comparable(before: MomentRows, after: MomentRows, number: int) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The values of a column at both moments, in one type."""
-    (old, one), (new, other) = (_values(side, number) for side in (before, after))
+    (old, first), (new, other) = (_values(side, number) for side in (before, after))
     kinds = [parse_column_type(column.column_type).kind for column in (old, new)]
-    if kinds[0] is kinds[1] and one.type == other.type and not _has_texts(before, old, after, new):
-        return one, other
+    if kinds[0] is kinds[1] and first.type == other.type and not _has_texts(before, old, after, new):
+        return first, other
     # 1.5 of DECIMAL(8, 2) is 1.5 of DECIMAL(12, 4), and so are times with more digits.
     has_fractions = _FRACTIONS.issuperset(kinds)
     return _texts(before, old, has_fractions=has_fractions), _texts(after, new, has_fractions=has_fractions)
@@ -167,12 +167,12 @@ def _others(count: int, places: Ints) -> Ints:
 def _changed(
     before: MomentRows, after: MomentRows, old: Ints, new: Ints, both: Sequence[int], key: Sequence[int]
 ) -> Iterator[MomentDifference]:
-    one = MomentRows(before.span, before.rows.take(pa.array(old)))
+    changed_before = MomentRows(before.span, before.rows.take(pa.array(old)))
     other = MomentRows(after.span, after.rows.take(pa.array(new)))
     differs = {}
     for number in both:
         if number not in key:
-            codes = _codes(one, other, [number])
+            codes = _codes(changed_before, other, [number])
             differs[number] = codes[0] != codes[1]
     places = np.flatnonzero(np.logical_or.reduce(list(differs.values()))) if differs else np.empty(0, np.int64)
     former = {number: name for name, number in before.span.ids_by_name.items()}
@@ -181,7 +181,7 @@ def _changed(
         some = places[begin : begin + _AT_ONCE]
         # Most columns differ in no row of a batch.
         ids = [number for number in differs if differs[number][some].any()]
-        olds = _json_of(one, some, [former[number] for number in ids])
+        olds = _json_of(changed_before, some, [former[number] for number in ids])
         news = _json_of(other, some, [now[number] for number in ids])
         keys = _json_of(other, some, [now[number] for number in key])
         for at, old_row, new_row, of_key in zip(some.tolist(), olds, news, keys, strict=True):

@@ -203,7 +203,7 @@ def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[t
     for before, after in zip(befores, afters, strict=True):
         chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
     at = pc.indices_nonzero(chosen)
-    keys = [columns.texts(span, [one.take(at) for one in image]) for image in (befores, afters)]
+    keys = [columns.texts(span, [array.take(at) for array in image]) for image in (befores, afters)]
     places = zip(chunk["_seq"].take(at).to_pylist(), chunk["_row"].take(at).to_pylist(), strict=True)
     for place, kind, before, after in zip(places, op.take(at).to_pylist(), *keys, strict=True):
         yield place, None if kind == "insert" else before, None if kind == "delete" else after
@@ -257,8 +257,8 @@ class _Walk:
 
     def end(self, key: Key) -> tuple[frozenset[int], set[Key]]:
         """The rows that had a key, and the keys before and after that of them which were not followed."""
-        for one in list(self._open):
-            self._end(one, _AFTER_ALL)
+        for path in list(self._open):
+            self._end(path, _AFTER_ALL)
         rows = frozenset(row for _, _, row in self.segments.get(key, ()))
         moved = {moves[row] for moves in (self._came, self._went) for row in rows if row in moves}
         return rows, moved - self._keys

@@ -42,21 +42,21 @@ def history_object(line: HistoryLine) -> Line:
 
 def blame_objects(row: BlamedRow) -> Iterator[Line]:
     """An object for each column of a row."""
-    for one in row.values:
+    for blame in row.values:
         found: Line = {"database": row.table.database, "table": row.table.table, "key": row.key}
-        found |= {"column": one.column, "value": one.value, "given_by": _cause_kind(one)}
-        if one.cause is not None:
-            cause = history_object(one.cause)
+        found |= {"column": blame.column, "value": blame.value, "given_by": _cause_kind(blame)}
+        if blame.cause is not None:
+            cause = history_object(blame.cause)
             found["cause"] = {name: cause[name] for name in cause if name not in {"before", "after", "changed"}}
-        if one.doubt is not None:
-            found["doubt"] = one.doubt
+        if blame.doubt is not None:
+            found["doubt"] = blame.doubt
         yield found
 
 
 def diff_objects(diff: TableDiff) -> Iterator[Line]:
     """First an object of kind `tables` about both moments, then one for each row that differs: `added`, `removed` or
     `changed`."""
-    columns = [{"before": one.before, "after": one.after} for one in diff.columns]
+    columns = [{"before": column.before, "after": column.after} for column in diff.columns]
     names = {"before": None if diff.before is None else str(diff.before.name), "after": str(diff.after.name)}
     moments = {"first": diff.first.seq, "second": diff.second.seq}
     yield {"kind": "tables", **names, **moments, "columns": columns}
@@ -105,16 +105,16 @@ def _event_object(line: HistoryEvent) -> Line:
     found |= {"effect": _effect(event), "removes_rows": event.removes_all}
     if event.came_from is not None:
         found["renamed_from"] = str(event.came_from)
-    found["altered"] = {one.column: _altered_object(one) for one in line.altered}
+    found["altered"] = {altered.column: _altered_object(altered) for altered in line.altered}
     return found
 
 
-def _altered_object(one: AlteredValue) -> Line:
+def _altered_object(altered: AlteredValue) -> Line:
     found: Line = {}
-    if one.before is not None:
-        found["before"] = one.before.shown
-    if one.after is not None:
-        found["after"] = one.after.shown
+    if altered.before is not None:
+        found["before"] = altered.before.shown
+    if altered.after is not None:
+        found["after"] = altered.after.shown
     return found
 
 
@@ -146,35 +146,35 @@ def unknown_text(line: UnknownChanges) -> str:
 def blame_text(row: BlamedRow) -> Iterator[str]:
     """The lines of text for a row: each change or statement, and the values that it gave."""
     together: dict[tuple[str, str], list[Blame]] = {}
-    for one in row.values:
-        together.setdefault((cause_text(one), cause_statement(one)), []).append(one)
+    for blame in row.values:
+        together.setdefault((cause_text(blame), cause_statement(blame)), []).append(blame)
     for (cause, statement), values in together.items():
         yield cause
         if statement:
             yield f"  {statement}"
-        for one in values:
-            yield f"    {one.column}  {value_text(one.value, row.definition.column(one.column))}"
+        for blame in values:
+            yield f"    {blame.column}  {value_text(blame.value, row.definition.column(blame.column))}"
 
 
-def cause_text(one: Blame) -> str:
+def cause_text(blame: Blame) -> str:
     """What gave a value: when, what, where."""
-    if one.cause is None:
+    if blame.cause is None:
         found = "from before the changes begin"
-    elif isinstance(one.cause, HistoryChange):
-        found = f"{_time_shown(one.cause.committed_at)}  {one.cause.op.upper()}  {_place(one.cause)}"
+    elif isinstance(blame.cause, HistoryChange):
+        found = f"{_time_shown(blame.cause.committed_at)}  {blame.cause.op.upper()}  {_place(blame.cause)}"
     else:
-        event = one.cause.event
+        event = blame.cause.event
         found = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
-    return found if one.doubt is None else f"{found}\n  or something else: {one_line(one.doubt)}"
+    return found if blame.doubt is None else f"{found}\n  or something else: {one_line(blame.doubt)}"
 
 
-def cause_statement(one: Blame) -> str:
+def cause_statement(blame: Blame) -> str:
     """The statement that gave a value, or why its text is not known."""
-    if one.cause is None:
+    if blame.cause is None:
         return ""
-    if isinstance(one.cause, HistoryEvent):
-        return _cut(one.cause.event.statement or "no statement in the log")
-    return _statement(one.cause.statement)
+    if isinstance(blame.cause, HistoryEvent):
+        return _cut(blame.cause.event.statement or "no statement in the log")
+    return _statement(blame.cause.statement)
 
 
 def value_text(value: Any, column: Column | None = None) -> str:
@@ -242,10 +242,10 @@ def _event_text(line: HistoryEvent) -> Iterator[str]:
     effect = _effect(event)
     if effect:
         yield f"  rows: {one_line(effect)}"
-    for one in line.altered:
-        kind = None if event.after is None else event.after.definition.column(one.column)
-        before = "" if one.is_new else f"{_known_text(one.before, kind, 'not known')} -> "
-        yield f"  {one.column}  {before}{_known_text(one.after, kind, 'not known')}"
+    for altered in line.altered:
+        kind = None if event.after is None else event.after.definition.column(altered.column)
+        before = "" if altered.is_new else f"{_known_text(altered.before, kind, 'not known')} -> "
+        yield f"  {altered.column}  {before}{_known_text(altered.after, kind, 'not known')}"
 
 
 def _known_text(value: KnownValue | None, column: Column | None, otherwise: str) -> str:
@@ -277,10 +277,10 @@ def _statement(statement: ClientStatement) -> str:
     return f"statement: {_cut(statement.unknown)}" if statement.unknown else ""
 
 
-def _cause_kind(one: Blame) -> str:
-    if one.cause is None:
+def _cause_kind(blame: Blame) -> str:
+    if blame.cause is None:
         return "before"
-    return "change" if isinstance(one.cause, HistoryChange) else "schema"
+    return "change" if isinstance(blame.cause, HistoryChange) else "schema"
 
 
 def _time_text(micros: int) -> str | None:

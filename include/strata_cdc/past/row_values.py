@@ -84,7 +84,7 @@ class RowValues:
         before, after = event.before, event.after
         if before is None or after is None or event.effect is None:
             return
-        filled = {one.column: one.value for one in event.effect.filled}
+        filled = {fill.column: fill.value for fill in event.effect.filled}
         former = dict(zip(before.ids, before.definition.columns, strict=True))
         now = {}
         recomputes = bool(event.effect.converted)

@@ -104,7 +104,7 @@ def _computed(history: MirrorHistory, bounds: VersionBounds, own: Sequence[int],
     # Imported here: only queries need DuckDB.
     from strata_cdc.mirrors.histories.computed import history_batches  # noqa: PLC0415  see above
 
-    query, files, schema = history.computed({one.number: one.ranges for one in needed.ranges})
+    query, files, schema = history.computed({known.number: known.ranges for known in needed.ranges})
     wanted = pa.schema([*(schema.field(number) for number in own), *map(schema.field, (_FROM, _TO, _GTID, _SEQ))])
     first = history.begins_at.seq if history.is_whole else _BEFORE_ALL
     condition = f"coalesce({_SEQ}, {first}) <= {bounds.end}"
@@ -144,7 +144,7 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
     for number in own:
         shown = history.mirror.definition.columns[number].name
         origins = [era.values[number].origin.column for era in history.eras]
-        names |= {one.name: shown for one in origins if one is not None and may_be_invalid(one)}
+        names |= {origin.name: shown for origin in origins if origin is not None and may_be_invalid(origin)}
         if any(map(_makes_texts, history.places(number))):
             raise _no_column(history, shown, "one that DDL gave to it")
     for name, text in _texts(history) if names else ():
@@ -155,7 +155,7 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
 def _makes_texts(place: ColumnSource) -> bool:
     """Whether DDL may have given a column values that only `_invalid` has."""
     literals = (place, place.lacking, place.of_null)
-    has_text = any(one is not None and one.literal_text is not None for one in literals)
+    has_text = any(literal is not None and literal.literal_text is not None for literal in literals)
     return has_text or (place.made is not None and place.made.texts is not None)
 
 

@@ -177,7 +177,7 @@ class PastRows(AbstractContextManager["PastRows"]):
         if values is None:
             raise self._no_row(timeline, moment)
         named = dict(zip(columns.names, words, strict=True))
-        blames = tuple(replace(one, cause=self._with_statement(one.cause)) for one in values)
+        blames = tuple(replace(blame, cause=self._with_statement(blame.cause)) for blame in values)
         return BlamedRow(timeline.table, moment, named, last.definition, blames)
 
     def diff(self, table: TableName, key: Sequence[str] = (), *, since: str, until: str | None = None) -> TableDiff:

@@ -191,7 +191,7 @@ class PastTables(AbstractContextManager["PastTables"]):
             return name
         changes = [change for change in self._table_changes if _last(change) <= moment.seq]
         now = name
-        for _, group in groupby((change for change in changes if _last(change) > seq), lambda one: one.order):
+        for _, group in groupby((change for change in changes if _last(change) > seq), lambda change: change.order):
             moved = {change.renamed_from: change.name for change in group if change.renamed_from is not None}
             now = moved.get(now, now)
         life = life_of(changes, now)
@@ -244,7 +244,7 @@ class PastTables(AbstractContextManager["PastTables"]):
                 return None
             found = (Mirror.open_before(lake, self._source, name, seq) for lake in (str(copies), self._lake))
             # A mirror that was not followed up to the RENAME is not the one from which rows came.
-            return next((one for one in found if one is not None and one.stopped is None), None)
+            return next((mirror for mirror in found if mirror is not None and mirror.stopped is None), None)
 
         return opened
 

@@ -231,7 +231,7 @@ class Timelines:
         """
         until = self.tracked if until is None else until
         events, begins_unknown = self._events_of(table, until)
-        if not any(one.event.change is not None for one in events):
+        if not any(named.event.change is not None for named in events):
             raise self._no_table(table, until)
         parts = self._parts(events, after, until)
         first = next((part for part in parts if not isinstance(part, UnknownChanges)), None)
@@ -287,7 +287,7 @@ class Timelines:
         change = event.change
         if change is None or change.renamed_from in {None, name}:
             return None
-        own = next((one.change for one in reversed(earlier) if one.change is not None), None)
+        own = next((named.change for named in reversed(earlier) if named.change is not None), None)
         if own is not None and own.definition is not None:
             before, after = self._ids(name, own.version_id), self._ids(name, change.version_id)
             if not set(before).isdisjoint(after):
@@ -321,55 +321,55 @@ class Timelines:
     # Their parts -------------------------------------------------------------------------------------
 
     def _parts(self, events: Sequence[_NamedEvent], after: int, until: int) -> tuple[TablePart, ...]:
-        ddls = self._store.ddls(one.event.change.version_id for one in events if one.event.change is not None)
+        ddls = self._store.ddls(named.event.change.version_id for named in events if named.event.change is not None)
         parts: list[TablePart] = []
         now: ChangeSpan | None = None
         gap: str | None = None
         reached = after
-        for one in events:
-            event = one.event
+        for named in events:
+            event = named.event
             if event.before > reached:
-                parts += self._ranges(one.name if now is None else now.name, now, gap, reached, event.before)
+                parts += self._ranges(named.name if now is None else now.name, now, gap, reached, event.before)
                 reached = event.before
             then = now
             if event.change is not None:
-                now, gap = self._span(one, event.before), event.change.gap
+                now, gap = self._span(named, event.before), event.change.gap
             if event.behind > after:
-                parts += self._event(one, ddls, then, now)
+                parts += self._event(named, ddls, then, now)
         if until > reached:
             parts += self._ranges(events[-1].name, now, gap, reached, until)
         return tuple(parts)
 
-    def _span(self, one: _NamedEvent, at: int) -> ChangeSpan | None:
-        change = one.event.change
+    def _span(self, named: _NamedEvent, at: int) -> ChangeSpan | None:
+        change = named.event.change
         if change is None or change.definition is None:
             return None
-        ids = self._ids(one.name, change.version_id) or (0,) * len(change.definition.columns)
-        same = self.events.same_rows(one.name, change.version_id)
-        return ChangeSpan(one.name, at, at, change.version_id, change.definition, ids, same)
+        ids = self._ids(named.name, change.version_id) or (0,) * len(change.definition.columns)
+        same = self.events.same_rows(named.name, change.version_id)
+        return ChangeSpan(named.name, at, at, change.version_id, change.definition, ids, same)
 
     def _event(
-        self, one: _NamedEvent, ddls: dict[int, str], before: ChangeSpan | None, after: ChangeSpan | None
+        self, named: _NamedEvent, ddls: dict[int, str], before: ChangeSpan | None, after: ChangeSpan | None
     ) -> Iterator[TablePart]:
-        event, change = one.event, one.event.change
+        event, change = named.event, named.event.change
         if event.lost is not None:
-            yield UnknownChanges(one.name, event.before, event.behind, event.lost)
+            yield UnknownChanges(named.name, event.before, event.behind, event.lost)
             return
         if change is None:
-            removal = self._removals.get((one.name, event.seq))
+            removal = self._removals.get((named.name, event.seq))
             clock = self.published.clock_at(event.seq)
             where = (None, None) if removal is None else (removal.gtid, removal.statement)
             position = None if removal is None else removal.binlog_pos
             yield TableEvent(
-                event.seq, one.name, where[1], where[0], clock, None, position, event.removal, before, after
+                event.seq, named.name, where[1], where[0], clock, None, position, event.removal, before, after
             )
             return
-        entry = self._entries.get((one.name, change.version_id))
+        entry = self._entries.get((named.name, change.version_id))
         statement = ddls.get(change.version_id) if event.is_statement else None
         effect = None if change.definition is None and change.gap is None else change.effect
-        came_from = None if before is None or before.name == one.name else before.name
+        came_from = None if before is None or before.name == named.name else before.name
         yield TableEvent(
-            event.seq, one.name, statement, change.gtid, change.committed_at, *_place(entry), effect, before, after,
+            event.seq, named.name, statement, change.gtid, change.committed_at, *_place(entry), effect, before, after,
             came_from, event.is_statement,
         )  # fmt: skip
 

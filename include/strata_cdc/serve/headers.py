@@ -32,7 +32,7 @@ class Headers:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 given = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(one for one in _RAW if one[0] not in given)]
+                message["headers"] = [*message["headers"], *(header for header in _RAW if header[0] not in given)]
             await send(message)
 
         await self._app(scope, receive, with_headers)

@@ -119,7 +119,12 @@ def _is_of(placed: PlacedChange, timeline: Sequence[ShownChange]) -> bool:
 
 def _lane_of_partitions(placed: Sequence[PlacedChange], span: Period) -> Lane:
     drawn = [
-        Band(one.interval[0] if one.interval else span.end, "partition", one.change.statement[:_TITLE], "#partitions")
-        for one in reversed(placed)
+        Band(
+            change.interval[0] if change.interval else span.end,
+            "partition",
+            change.change.statement[:_TITLE],
+            "#partitions",
+        )
+        for change in reversed(placed)
     ]
     return Lane(None, "", marks(drawn, span))

@@ -64,7 +64,9 @@ class Numbers:
             self._changed.wait_for(lambda: not self._wanted.keys() & due, _WAIT_SECONDS)
             now = monotonic()
             found = {name: self._kept[name] for name in names if name in self._kept}
-        return {name: SourceNumbers(one.numbers, now - one.at, one.error) for name, one in found.items()}
+        return {
+            name: SourceNumbers(reading.numbers, now - reading.at, reading.error) for name, reading in found.items()
+        }
 
     def _is_due(self, name: str) -> bool:
         kept, limits = self._kept.get(name), self._limits

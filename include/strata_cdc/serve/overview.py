@@ -103,7 +103,9 @@ def overview(sources: Sources, numbers: Numbers | None) -> list[SourceView]:
     names = sources.names()
     readings = numbers.of(names) if numbers is not None else {}
     views = [_view(sources, name, readings.get(name)) for name in names]
-    return sorted(views, key=lambda view: (not view.attention, *(one.urgency for one in view.attention[:1]), view.name))
+    return sorted(
+        views, key=lambda view: (not view.attention, *(problem.urgency for problem in view.attention[:1]), view.name)
+    )
 
 
 def _view(sources: Sources, name: str, reading: SourceNumbers | None) -> SourceView:
@@ -132,7 +134,7 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> Sourc
         position,
         published_until=last.end if last else 0,
         versions=_count_versions(engine, name),
-        attention=tuple(sorted(attention, key=lambda one: one.urgency)),
+        attention=tuple(sorted(attention, key=lambda problem: problem.urgency)),
         checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
         withheld_rows=sum(unpublished.rows for unpublished in waiting if unpublished.state is not IntervalState.OWED),
         gaps=len(gaps),

@@ -135,13 +135,13 @@ def _blame(row: BlamedRow, hidden: Collection[str]) -> tuple[ShownBlame, ...]:
 
     return tuple(
         ShownBlame(
-            one.column,
-            HIDDEN if one.column in hidden else value_text(one.value, row.definition.column(one.column)),
-            cause_text(one),
+            given.column,
+            HIDDEN if given.column in hidden else value_text(given.value, row.definition.column(given.column)),
+            cause_text(given),
             # The statement may have the values of other columns.
-            "" if hidden and not _is_ddl(one.cause) else cause_statement(one),
+            "" if hidden and not _is_ddl(given.cause) else cause_statement(given),
         )
-        for one in row.values
+        for given in row.values
     )
 
 

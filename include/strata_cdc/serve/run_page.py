@@ -46,7 +46,7 @@ def run_changes(sources: Sources, planned: Sequence[Planned]) -> list[SourceChan
         StoreUnavailableError: A store does not answer.
         UnknownSourceError: The settings do not have the source any more.
     """
-    named = ((one.source, RunName.parse(one.run), sources.store(one.source)) for one in planned)
+    named = ((run.source, RunName.parse(run.run), sources.store(run.source)) for run in planned)
     return [_changes(engine, source, run) for source, run, engine in named if run is not None and engine is not None]
 
 

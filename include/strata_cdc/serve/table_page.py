@@ -260,19 +260,19 @@ def _side_by_side(
         gone = [SideBySide("-", column, None) for column in _columns(before)]
         return [*gone, *(SideBySide("+", None, column) for column in _columns(after))], []
     found = diff(before, after, renames)
-    gone = [SideBySide("-", one.column, None) for one in found if isinstance(one, ColumnRemoved)]
-    others = [str(one) for one in found if not isinstance(one, _OF_COLUMNS)]
+    gone = [SideBySide("-", difference.column, None) for difference in found if isinstance(difference, ColumnRemoved)]
+    others = [str(difference) for difference in found if not isinstance(difference, _OF_COLUMNS)]
     return [*gone, *_kept(after, found)], others
 
 
 def _kept(after: TableDefinition, differences: Iterable[Difference]) -> list[SideBySide]:
     """The columns of the newer version, each beside what it was."""
     lines = {column.name: SideBySide(" ", column, column) for column in after.columns}
-    for one in differences:
-        if isinstance(one, ColumnAdded):
-            lines[one.column.name] = SideBySide("+", None, one.column)
-        elif isinstance(one, (ColumnChanged, ColumnRenamed)):
-            lines[one.after.name] = SideBySide("~", one.before, one.after)
+    for difference in differences:
+        if isinstance(difference, ColumnAdded):
+            lines[difference.column.name] = SideBySide("+", None, difference.column)
+        elif isinstance(difference, (ColumnChanged, ColumnRenamed)):
+            lines[difference.after.name] = SideBySide("~", difference.before, difference.after)
     return list(lines.values())
 
 
@@ -341,7 +341,9 @@ def rows_view(engine: sa.Engine, source: str, name: TableName, names: Iterable[T
         )
     }
     return RowsView(
-        versions=rows_by_version(engine, source, [full_name(one.database, one.table) for one in (name, *names)]),
+        versions=rows_by_version(
+            engine, source, [full_name(table_name.database, table_name.table) for table_name in (name, *names)]
+        ),
         intervals=tuple(IntervalLine(rows, verdicts.get(rows.start)) for rows in newest),
         withheld=tuple(WithheldRows(rows, _failures(rows, verdicts.get(rows.start))) for rows in waiting),
     )

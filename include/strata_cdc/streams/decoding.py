@@ -149,7 +149,7 @@ class _OpenItem:
             keep = _behind(some.batch, places, self._given, behind)
             if keep.any():
                 span.unreadable.append(some.chosen(keep))
-        span.ddl, ddl = _parted(left.ddl, lambda one: one.place.record.seq <= at)
+        span.ddl, ddl = _parted(left.ddl, lambda statement: statement.place.record.seq <= at)
         count = int(np.searchsorted(left.ended, at))
         ended = left.ended[:count]
         self._left = StreamBatch(places, ddl=ddl, ended=left.ended[count:])

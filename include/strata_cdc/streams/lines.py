@@ -130,7 +130,9 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     if not groups:
         return
     lines = Composition([group.pieces for group in groups], [len(group.seqs) for group in groups])
-    order = np.lexsort((np.concatenate([one.steps for one in groups]), np.concatenate([one.seqs for one in groups])))
+    order = np.lexsort(
+        (np.concatenate([group.steps for group in groups]), np.concatenate([group.seqs for group in groups]))
+    )
     in_order = np.append(0, np.cumsum(lines.sizes[order]))
     ranks, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     ranks[order], ends[order] = np.arange(len(order)), in_order[1:]

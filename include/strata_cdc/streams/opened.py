@@ -74,7 +74,7 @@ class OpenedStream:
                     yield span
         except _PASSABLE as error:
             places = chosen.places.values()
-            self.stopped_at = next((one for one in places if one.gtid == error.gtid and error.gtid), None)
+            self.stopped_at = next((place for place in places if place.gtid == error.gtid and error.gtid), None)
             if self.stopped_at is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
                     f"{error.remedy or ''} To skip it, continue after its transaction: `strata stream --source "

@@ -130,7 +130,7 @@ class Recent:
         not kept here."""
         if place.parts or (place.source, place.lineage) != (self._head.source, self._head.lineage):
             return None
-        at = bisect_left(self._spans, 1, key=lambda one: len(one.begun) > 0 and not _has(place, _last_begun(one)))
+        at = bisect_left(self._spans, 1, key=lambda span: len(span.begun) > 0 and not _has(place, _last_begun(span)))
         for number, recent in enumerate(islice(self._spans, at, None), start=self.first + at):
             for begun in map(recent.span.places.__getitem__, recent.begun.tolist()):
                 if not _has(place, begun):

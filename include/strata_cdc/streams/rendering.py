@@ -37,8 +37,8 @@ class Rendering:
         for batch in span.batches:
             for seq, row, change in self._changes(batch, span.places):
                 found.append((seq, span.places[seq].statements + row + 1, change))
-        unreadable = (one for rows in span.unreadable for one in self._unreadable(rows, span.places))
-        found += [(one.seq, one.place.statements + one.row + 1, one) for one in unreadable]
+        unreadable = (row for rows in span.unreadable for row in self._unreadable(rows, span.places))
+        found += [(row.seq, row.place.statements + row.row + 1, row) for row in unreadable]
         found += [(place.record.seq, _LAST, Commit(place)) for place in span.commits]
         found.sort(key=_ORDER)
         return map(itemgetter(2), found)

@@ -37,13 +37,13 @@ class StreamSelection:
         if wanted is not None:
             touched = [seqs for table, seqs in recent.touched.items() if wanted(table)]
             ended = ended[np.isin(ended, np.concatenate(touched))] if touched else ended[:0]
-        ddl = [one for one in span.ddl if wanted is None or any(map(wanted, one.named))]
+        ddl = [statement for statement in span.ddl if wanted is None or any(map(wanted, statement.named))]
         unreadable = [rows for rows in span.unreadable if wanted is None or wanted(rows.table)]
         if first_seq:
             batches = [left for batch in batches if (left := _from(batch, first_seq)) is not None]
             unreadable = [rows.chosen(row_seqs(rows.batch) >= first_seq) for rows in unreadable]
             ended = ended[ended >= first_seq]
-            ddl = [one for one in ddl if one.place.record.seq >= first_seq]
+            ddl = [statement for statement in ddl if statement.place.record.seq >= first_seq]
         if self._columns is not None:
             readable, unreadable = _parted(unreadable, self._columns)
             batches = [_project(batch, self._columns) for batch in (*batches, *readable)]

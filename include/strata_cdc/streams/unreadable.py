@@ -98,7 +98,7 @@ class UnreadableRows(Struct, frozen=True):
         """Returns the same rows with only the faults of some columns (names in lower case); a row may then have no
         fault."""
         faults = [
-            [one for one in each if one["column"].removeprefix(_IN_BEFORE).casefold() in columns]
+            [item for item in each if item["column"].removeprefix(_IN_BEFORE).casefold() in columns]
             for each in self.faults.to_pylist()
         ]
         return replace(self, faults=pa.array(faults, VALUE_FAULTS))

@@ -84,12 +84,14 @@ class UntrackedVersions(MemoryStore):
         stored = self._stored.statement_versions(self._source, first_seq, last_seq) if self._is_old(first_seq) else []
         mine = ((version.place, at) for at, version in self._versions.get(self._source, ()) if version.is_statement)
         return [
-            *(one for one in stored if self._is_old(one[0])),
+            *(change for change in stored if self._is_old(change[0])),
             *((place.seq, place.statement_no, at) for place, at in mine if first_seq <= place.seq <= last_seq),
         ]
 
     def _both(self, stored: Iterable[StoredEntry], mine: Iterable[StoredEntry]) -> list[StoredEntry]:
-        return sorted((*(one for one in stored if self._is_old(one.seq)), *mine), key=lambda entry: entry.order)
+        return sorted(
+            (*(change for change in stored if self._is_old(change.seq)), *mine), key=lambda entry: entry.order
+        )
 
     def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_place`."""

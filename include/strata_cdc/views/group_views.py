@@ -48,13 +48,13 @@ def make_group_views(
 
 def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Through) -> MadeView:
     _, first = members[0]
-    refusals = [f"{source}: {one.notes[0]}" for source, one in members if not one.statements]
+    refusals = [f"{source}: {made.notes[0]}" for source, made in members if not made.statements]
     if refusals:
         return MadeView(first.table, first.kind, (), tuple(refusals))
     ending = CHANGES if first.kind is ViewKind.CHANGES else ""
     views = [
-        MemberView(source, view_name(member_name(one.table, source), ending, dialect, through), one.columns)
-        for source, one in members
+        MemberView(source, view_name(member_name(made.table, source), ending, dialect, through), made.columns)
+        for source, made in members
     ]
     mistake = column_mistake(views)
     if mistake is not None:
@@ -62,8 +62,8 @@ def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Thro
         return MadeView(first.table, first.kind, (), (refusal,))
     view = view_name(first.table, ending, dialect, through)
     write = changes_of_all if first.kind is ViewKind.CHANGES else rows_of_all
-    statements = [statement for _, one in members for statement in one.statements]
-    notes = [f"{source}: {note}" for source, one in members for note in one.notes[1:]]
+    statements = [statement for _, made in members for statement in made.statements]
+    notes = [f"{source}: {note}" for source, made in members for note in made.notes[1:]]
     return MadeView(
         first.table,
         first.kind,

@@ -142,9 +142,9 @@ class _Table:
         self._life = life
         self._versions = {change.version_id for change in past.table_changes if change.name == name}
         names = {era.name for era in life.eras}
-        outputs = {one: open_changes(lake, source, one, past.commits.get(one)) for one in names}
-        self._urls = {one: table_url(lake, source, one) for one in names}
-        self._tables = {one: table for one, table in outputs.items() if table is not None}
+        outputs = {name: open_changes(lake, source, name, past.commits.get(name)) for name in names}
+        self._urls = {name: table_url(lake, source, name) for name in names}
+        self._tables = {name: table for name, table in outputs.items() if table is not None}
         self._removals = [removal for removal in past.removals if life.was_called(removal.name, removal.seq)]
 
     def views(self, dialect: Dialect, through: Through) -> list[MadeView]:

@@ -31,7 +31,7 @@ class Undecided:
     """The prepared transactions that are undecided at one point of a stream; each mark advances it."""
 
     def __init__(self, prepared: Iterable[Prepared] = ()) -> None:
-        self._seqs = {one.xid: one.seq for one in prepared}
+        self._seqs = {transaction.xid: transaction.seq for transaction in prepared}
 
     def apply(self, seq: int, mark: XaMark) -> int | None:
         """Applies the mark of the transaction `seq`.
@@ -52,7 +52,9 @@ class Undecided:
 
     def prepared(self) -> tuple[Prepared, ...]:
         """The undecided transactions, in stream order."""
-        return tuple(sorted((Prepared(seq, xid) for xid, seq in self._seqs.items()), key=lambda one: one.seq))
+        return tuple(
+            sorted((Prepared(seq, xid) for xid, seq in self._seqs.items()), key=lambda transaction: transaction.seq)
+        )
 
 
 def mark_of(event: object) -> XaMark | None:

@@ -92,7 +92,7 @@ class Correction(Struct, frozen=True):
 
 def middle_of(measured: Mapping[str, ServerMoment]) -> ServerMoment:
     """The middle clock; there is at least one."""
-    ordered = sorted(measured.values(), key=lambda one: one.ahead)
+    ordered = sorted(measured.values(), key=lambda clock: clock.ahead)
     return ordered[(len(ordered) - 1) // 2]
 
 
@@ -291,7 +291,7 @@ class Server:
         Raises:
             StrataError: As `ask`.
         """
-        return min((self.ask() for _ in range(_TIMES)), key=lambda one: one.bound)
+        return min((self.ask() for _ in range(_TIMES)), key=lambda answer: answer.bound)
 
     def ask(self) -> ServerMoment:
         """Its state now.
@@ -346,7 +346,7 @@ class Server:
 def owned_gtids(text: str) -> list[Gtid]:
     """Reads `gtid_owned`: `UUID:NUMBER#THREAD:NUMBER#THREAD, UUID:TAG:NUMBER#THREAD`."""
     found = []
-    for server in filter(None, (one.strip() for one in text.split(","))):
+    for server in filter(None, (part.strip() for part in text.split(","))):
         uuid, *rest = server.split(":")
         tag = ""
         for part in rest:

@@ -45,7 +45,7 @@ def _count(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
         return integer("count(*)")
     if not isinstance(inner, exp.Distinct):
         return integer(f"count({reader.value(inner).sql})")
-    values = [reader.value(one) for one in inner.expressions]
+    values = [reader.value(argument) for argument in inner.expressions]
     keys = [reader.key(value, node) for value in values]
     if len(keys) == 1:
         return integer(f"count(DISTINCT {keys[0]})")
@@ -128,7 +128,7 @@ def _list(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
         kind = replace(value.kind, shown_as=None)
     else:
         reader.refuse("GROUP_CONCAT takes a text or a whole number", node)
-    order = ", ".join(ordered(reader, one) for one in inner.expressions)
+    order = ", ".join(ordered(reader, argument) for argument in inner.expressions)
     between = "','" if separator is None else reader.value(separator).sql
     found = f"string_agg({text}, {between} ORDER BY {order})"
     fail = "CAST(error('GROUP_CONCAT is longer than group_concat_max_len (1024): the server cuts it') AS VARCHAR)"

@@ -133,7 +133,7 @@ class CollationKey(Struct, frozen=True):
         }
 
     def _table(self, to: str) -> dict[int, int]:
-        return _Known({ord(one): ord(other) for one, other in zip(self.characters or "", to, strict=True)})
+        return _Known({ord(character): ord(other) for character, other in zip(self.characters or "", to, strict=True)})
 
     @property
     def unknown(self) -> str:
@@ -182,7 +182,7 @@ def collation_key(collation: str) -> CollationKey | None:
 
 def _first(group: str) -> str:
     """The character for all that are equal: in lower case and of ASCII, if there is such a character."""
-    return next((one for one in group if one.isascii() and not one.isupper()), group[0])
+    return next((character for character in group if character.isascii() and not character.isupper()), group[0])
 
 
 def quoted(text: str) -> str:

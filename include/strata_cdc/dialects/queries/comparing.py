@@ -146,7 +146,7 @@ def shared_collation(values: list[QueryValue]) -> tuple[str | None, Strength]:
     Raises:
         NotComparedError: Two collations count equally.
     """
-    strength = min((value.kind.strength for value in values), key=lambda one: one.value)
+    strength = min((value.kind.strength for value in values), key=lambda kind: kind.value)
     found = {value.kind.collation or "" for value in values if value.kind.strength is strength}
     if len(found) > 1 and strength is Strength.COLUMN:
         found = _stronger(found)
@@ -301,7 +301,7 @@ def _united_others(kinds: list[Kind], types: set[ValueType]) -> Kind:
         return replace(kinds[0], shown_as=column)
     if len({replace(kind, shown_as=None) for kind in kinds}) == 1:
         return replace(kinds[0], shown_as=column)
-    raise NotComparedError(f"{' and '.join(sorted(one.name for one in types))} have no common type here")
+    raise NotComparedError(f"{' and '.join(sorted(kind.name for kind in types))} have no common type here")
 
 
 def _united_numbers(kinds: list[Kind], types: set[ValueType]) -> Kind:

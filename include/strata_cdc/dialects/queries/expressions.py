@@ -217,14 +217,14 @@ class ExpressionReader:
 
     def case(self, node: exp.Expr) -> QueryValue:
         """CASE, with and without an operand."""
-        tests = [one.this for one in node.args["ifs"]]
+        tests = [case.this for case in node.args["ifs"]]
         if node.this is None:
             conditions = [self.condition(test) for test in tests]
         else:
-            operand, *others = together([self.value(one) for one in (node.this, *tests)])
+            operand, *others = together([self.value(argument) for argument in (node.this, *tests)])
             conditions = [_equal(operand, other) for other in others]
         default = node.args.get("default")
-        values = [self.value(one.args["true"]) for one in node.args["ifs"]]
+        values = [self.value(case.args["true"]) for case in node.args["ifs"]]
         return self.chosen(conditions, values, QueryValue("NULL", NULL) if default is None else self.value(default))
 
     def when(self, node: exp.Expr) -> QueryValue:
@@ -242,7 +242,7 @@ class ExpressionReader:
 
     def coalesced(self, node: exp.Expr) -> QueryValue:
         """COALESCE and IFNULL."""
-        values = [self.value(one) for one in (node.this, *node.expressions)]
+        values = [self.value(argument) for argument in (node.this, *node.expressions)]
         kind = united(values)
         return QueryValue(f"coalesce({', '.join(as_kind(value, kind) for value in values)})", kind)
 
@@ -353,16 +353,19 @@ class ExpressionReader:
             if isinstance(node.this, exp.Tuple):
                 if len(node.expressions) > _MOST_ROWS:
                     self.refuse(f"IN takes {_MOST_ROWS:,} rows of several values here", node)
-                equal = [exp.EQ(this=node.this.copy(), expression=one.copy()) for one in node.expressions]
+                equal = [exp.EQ(this=node.this.copy(), expression=choice.copy()) for choice in node.expressions]
                 return f"({' OR '.join(map(self.condition, equal))})"
-            value, *others = together([self.value(one) for one in (node.this, *node.expressions)])
+            value, *others = together([self.value(argument) for argument in (node.this, *node.expressions)])
             return _equal_to_any(value, others)
         mine = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         sql, columns = self.subquery(query.this if isinstance(query, exp.Subquery) else query, self.scope)
         if len(columns) != len(mine):
             self.refuse("both sides of IN have equally many columns", node)
         lefts, rights = zip(
-            *(sides(self.value(one), column, ordered=False) for one, column in zip(mine, columns, strict=True)),
+            *(
+                sides(self.value(expression), column, ordered=False)
+                for expression, column in zip(mine, columns, strict=True)
+            ),
             strict=True,
         )
         left = lefts[0] if len(lefts) == 1 else f"({', '.join(lefts)})"
@@ -372,7 +375,7 @@ class ExpressionReader:
         """BETWEEN."""
         low, high = node.args["low"], node.args["high"]
         self.require_operands(node, [node.this, low, high])
-        value, *bounds = together([self.value(one) for one in (node.this, low, high)])
+        value, *bounds = together([self.value(argument) for argument in (node.this, low, high)])
         (first, least), (second, most) = (sides(value, bound, ordered=True) for bound in bounds)
         return f"({first} >= {least} AND {second} <= {most})"
 
@@ -413,8 +416,8 @@ _ESCAPE: Final = "\x01"
 
 
 def _equal(left: QueryValue, right: QueryValue) -> str:
-    one, other = sides(left, right, ordered=False)
-    return f"({one} = {other})"
+    first, other = sides(left, right, ordered=False)
+    return f"({first} = {other})"
 
 
 def _equal_to_any(value: QueryValue, others: Sequence[QueryValue]) -> str:
@@ -442,8 +445,8 @@ def _pattern(text: str, escape: str, folded: Callable[[str], str], known: Callab
             continue
         if not known(character) or character == _ESCAPE:
             return None
-        one = folded(character)
-        made += f"{_ESCAPE}{one}" if one in "%_" else one
+        shown = folded(character)
+        made += f"{_ESCAPE}{shown}" if shown in "%_" else shown
         at += 1
     return made
 

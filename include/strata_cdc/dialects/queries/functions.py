@@ -208,7 +208,7 @@ def _joined(values: Sequence[QueryValue]) -> Kind:
 
 
 def _concat(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
-    values = [_as_text(reader, one) for one in node.expressions]
+    values = [_as_text(reader, argument) for argument in node.expressions]
     return QueryValue(f"({' || '.join(value.sql for value in values)})", _joined(values))
 
 
@@ -222,7 +222,7 @@ def _pipes(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
 
 
 def _concat_ws(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
-    values = [_as_text(reader, one) for one in node.expressions]
+    values = [_as_text(reader, argument) for argument in node.expressions]
     return QueryValue(f"concat_ws({', '.join(value.sql for value in values)})", _joined(values))
 
 
@@ -294,7 +294,7 @@ def _trim(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
 
 def _replace(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     arguments = node.expressions or [node.this, node.expression, node.args.get("replacement")]
-    values = [_text(reader, one) for one in arguments]
+    values = [_text(reader, argument) for argument in arguments]
     sql = [value.sql for value in values]
     found = f"CASE WHEN {sql[1]} = '' THEN {sql[0]} ELSE replace({', '.join(sql)}) END"
     return QueryValue(found, _joined(values))
@@ -435,13 +435,13 @@ def _divided(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
 
 def _extreme(name: str) -> Translate:
     def read(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
-        values = [reader.value(one) for one in (node.this, *node.expressions)]
+        values = [reader.value(argument) for argument in (node.this, *node.expressions)]
         kind = united(values)
         if kind.type not in {*EXACT, *TEMPORAL, ValueType.DOUBLE} or kind.is_quotient:
             reader.refuse(f"{name.upper()}() compares numbers or dates here", node)
         sql = [as_kind(value, kind) for value in values]
         # NULL if any argument is NULL; DuckDB's functions ignore NULLs.
-        nothing = " OR ".join(f"{one} IS NULL" for one in sql)
+        nothing = " OR ".join(f"{argument} IS NULL" for argument in sql)
         return QueryValue(f"CASE WHEN {nothing} THEN NULL ELSE {name}({', '.join(sql)}) END", kind)
 
     return read
@@ -483,7 +483,7 @@ def _cast_bytes(reader: ExpressionReader, node: exp.Expr, value: QueryValue) -> 
 def _cast_decimal(reader: ExpressionReader, node: exp.Expr, value: QueryValue) -> QueryValue:
     if value.type not in EXACT or value.kind.is_quotient:
         reader.refuse(f"CAST of {value.name} AS DECIMAL is not translated", node)
-    sizes = [int(one.name) for one in node.args["to"].expressions]
+    sizes = [int(size.name) for size in node.args["to"].expressions]
     digits, scale = [*sizes, *(10, 0)[len(sizes) :]]
     if digits > MOST_DIGITS or scale < value.kind.scale:
         reader.refuse("CAST to fewer digits after the point is not translated: ROUND()", node)
@@ -522,7 +522,7 @@ def _unquoted(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
 def _field(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     """Which of the texts, or of the whole numbers, is the first that equals the first argument; 0 if none does."""
     first, *others = node.expressions
-    values = [reader.value(one) for one in node.expressions]
+    values = [reader.value(argument) for argument in node.expressions]
     types = {ValueType.TEXT if value.type is ValueType.ENUM else value.type for value in values} - {ValueType.NULL}
     if not others or types not in ({ValueType.TEXT}, {ValueType.INTEGER}):
         reader.refuse("FIELD() takes texts, or whole numbers", node)

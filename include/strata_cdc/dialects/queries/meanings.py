@@ -62,7 +62,7 @@ class FirstMeanings:
         """See `Meanings`."""
         if node.args.get("table") is not None:
             return
-        if any(fold_name(one.name) == fold_name(relation.name) for one in nearer):
+        if any(fold_name(near.name) == fold_name(relation.name) for near in nearer):
             raise self._text.error(f"{node.name} is of an outer {relation.name}, and there is an inner one", node)
         self._columns[_position(node)] = relation
 
@@ -73,8 +73,8 @@ class FirstMeanings:
     def keep(self) -> None:
         """Writes the names of the query in full."""
         for select in list(self._text.tree.find_all(exp.Select)):
-            shown = [self._stars.get(id(one), [one]) for one in select.expressions]
-            select.set("expressions", [one for several in shown for one in several])
+            shown = [self._stars.get(id(item), [item]) for item in select.expressions]
+            select.set("expressions", [item for several in shown for item in several])
         for node in list(self._text.tree.find_all(exp.Column)):
             relation = self._columns.get(_position(node))
             if relation is not None and node.args.get("table") is None:

@@ -411,7 +411,7 @@ def _as_name(quoted: re.Match[str]) -> str:
 
 def tables_in(tree: exp.Expr) -> Iterator[exp.Table]:
     """The tables that a query names; names of WITH may be among them if they are written with a database."""
-    known = {one.alias for one in tree.find_all(exp.CTE)}
+    known = {cte.alias for cte in tree.find_all(exp.CTE)}
     yield from (table for table in tree.find_all(exp.Table) if table.args.get("db") or table.name not in known)
 
 

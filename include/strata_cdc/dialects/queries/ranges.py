@@ -59,7 +59,7 @@ def _compared(condition: exp.Expr) -> tuple[exp.Expr | None, Ranges | None]:
         low, high = _whole(condition.args["low"]), _whole(condition.args["high"])
         return condition.this.unnest(), None if low is None or high is None else ((low, high),)
     if isinstance(condition, exp.In) and not condition.args.get("query"):
-        values = [_whole(one) for one in condition.expressions]
+        values = [_whole(number) for number in condition.expressions]
         return condition.this.unnest(), None if None in values else tuple((value, value) for value in values)
     kind = type(condition)
     if kind not in _TURNED:

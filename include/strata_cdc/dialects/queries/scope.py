@@ -41,9 +41,9 @@ class NameScope:
 
     def columns(self, table: exp.Identifier | str | None = None) -> Iterator[tuple[Relation, int]]:
         """The columns of `*`, or of `table.*`."""
-        own = [one for one in self.relations if not table or self._is_called(one, str(table), "")]
+        own = [near for near in self.relations if not table or self._is_called(near, str(table), "")]
         seen = set[str]()
-        numbered = [(one, number) for one in own for number in range(len(one.columns))]
+        numbered = [(near, number) for near in own for number in range(len(near.columns))]
         shared = [] if table else [pair for pair in numbered if self._name(pair) in self.shared]
         for relation, number in (*shared, *numbered):
             name = self._name((relation, number))
@@ -79,7 +79,7 @@ class NameScope:
             nearer += scope.relations
             scope = scope.outer
         table = node.args.get("table")
-        if table is not None and not any(self._is_called(one, table.name, "") for one in self.relations):
+        if table is not None and not any(self._is_called(near, table.name, "") for near in self.relations):
             raise text.error(f"there is no table {table.name} here", node)
         names = [name for relation in self.relations for name, _ in relation.columns]
         near = get_close_matches(node.name, names, n=3)

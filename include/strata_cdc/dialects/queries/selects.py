@@ -131,10 +131,10 @@ class SelectReader:
         if found.args.get("recursive"):
             raise self._text.error("WITH RECURSIVE is not translated", found)
         queries: dict[str, _Named] = {}
-        for one in found.expressions:
-            if one.args["alias"].columns:
-                raise self._text.error("names of columns after a name of WITH are not translated", one)
-            queries[fold_name(one.alias)] = _Named(one.this, dict(queries))
+        for query in found.expressions:
+            if query.args["alias"].columns:
+                raise self._text.error("names of columns after a name of WITH are not translated", query)
+            queries[fold_name(query.alias)] = _Named(query.this, dict(queries))
         return queries
 
     def _only(self, node: exp.Expr, parts: frozenset[str]) -> None:
@@ -185,7 +185,7 @@ class SelectReader:
         if is_distinct:
             shown = [self._one_of(value, node) for _, value in values]
             tail = f" GROUP BY {', '.join(reader.key(value, node) for _, value in values)}"
-        terms = [self._term(one, values, reader, is_distinct=is_distinct) for one in _terms(node)]
+        terms = [self._term(node_of_term, values, reader, is_distinct=is_distinct) for node_of_term in _terms(node)]
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         names = ", ".join(f"{value} AS c{number}" for number, value in enumerate(shown))
         made = f"SELECT {names} FROM ({sql}) AS {alias}{tail}{order}{self._limit(node)}"  # noqa: S608  as above
@@ -257,7 +257,7 @@ class SelectReader:
             self._only(node.args["distinct"], frozenset())
             made = self._finished(f"{head}{condition}{tail}", values, node, is_distinct=True)
             return WrittenQuery(made.sql, tuple(values))
-        terms = [self._order(one, items, values, scope, reader) for one in _terms(node)]
+        terms = [self._order(node_of_term, items, values, scope, reader) for node_of_term in _terms(node)]
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         return WrittenQuery(f"{head}{condition}{tail}{order}{self._limit(node)}", tuple(values))
 
@@ -268,14 +268,14 @@ class SelectReader:
 
     def _items(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
         items = []
-        for one in node.expressions:
-            if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
-                self._only(one.this if isinstance(one, exp.Column) else one, frozenset())
-                items += self._star(one, scope)
-            elif isinstance(one, exp.Alias):
-                items.append(_Item(one.alias, one.this))
+        for item in node.expressions:
+            if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+                self._only(item.this if isinstance(item, exp.Column) else item, frozenset())
+                items += self._star(item, scope)
+            elif isinstance(item, exp.Alias):
+                items.append(_Item(item.alias, item.this))
             else:
-                items.append(_Item(one.name if isinstance(one, exp.Column) else None, one))
+                items.append(_Item(item.name if isinstance(item, exp.Column) else None, item))
         return items
 
     def _star(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
@@ -300,11 +300,11 @@ class SelectReader:
             return []
         self._only(group, frozenset({"expressions"}))
         values = []
-        for one in group.expressions:
-            place = self._position(one, len(items))
-            node = items[place].node if place is not None else one
-            if place is None and isinstance(one, exp.Column) and not scope.own(one):
-                node = self._named(one, items, scope)
+        for item in group.expressions:
+            place = self._position(item, len(items))
+            node = items[place].node if place is not None else item
+            if place is None and isinstance(item, exp.Column) and not scope.own(item):
+                node = self._named(item, items, scope)
             values.append(rows.value(node))
         return values
 
@@ -463,7 +463,7 @@ class SelectReader:
         alias = node.args.get("alias")
         if alias is not None and alias.args.get("columns"):
             raise self._text.error("names of columns after an alias are not translated", node)
-        if any(one.name == relation.name and one.database == relation.database for one in scope.relations):
+        if any(near.name == relation.name and near.database == relation.database for near in scope.relations):
             raise self._text.error(f"two relations are called {relation.name}", node)
         scope.relations.append(relation)
         return f'{sql} AS "{relation.alias}"'

@@ -162,7 +162,7 @@ def _joined(*parts: exp.Expr) -> exp.Expr:
 def _cast(node: exp.Expr) -> exp.Expr:
     kind, inner = node.args["to"].this, node.this
     if kind is exp.DType.DECIMAL:
-        sizes = ",".join(one.this.name for one in node.args["to"].expressions)
+        sizes = ",".join(size.this.name for size in node.args["to"].expressions)
         return _cast_to(_decimal_text(inner) or _rewritten(inner), f"DECIMAL({sizes})")
     if kind is exp.DType.INT128:
         return _whole(_rewritten(inner))
@@ -265,7 +265,9 @@ def _added(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Sub):
             count = exp.Neg(this=exp.Paren(this=count))
         return _call("timestampadd", exp.Var(this=unit), count, _rewritten(node.this))
-    if all(isinstance(one, exp.Cast) and one.args["to"].this is exp.DType.DATE for one in _arguments(node)):
+    if all(
+        isinstance(argument, exp.Cast) and argument.args["to"].this is exp.DType.DATE for argument in _arguments(node)
+    ):
         return _call("datediff", *map(_rewritten, _arguments(node)))
     return _same(node)
 
@@ -381,7 +383,7 @@ def _list(node: exp.Expr) -> exp.Expr:
     order = node.this
     return exp.WithinGroup(
         this=_call("listagg", _rewritten(order.this), _rewritten(node.args["separator"])),
-        expression=exp.Order(expressions=[_rewritten(one) for one in order.expressions]),
+        expression=exp.Order(expressions=[_rewritten(term) for term in order.expressions]),
     )
 
 
@@ -394,7 +396,7 @@ def _json_text(node: exp.Expr) -> exp.Expr:
     document, path, name = map(_repeated, node.expressions)
     value = _call("variant_get", _call("parse_json", document), path)
     kind = _call("schema_of_variant", value)
-    kinds = [_text(one) for one in ("STRING", "BIGINT", "BOOLEAN")]
+    kinds = [_text(name) for name in ("STRING", "BIGINT", "BOOLEAN")]
     message = _joined(name, _text(": ->> reads texts, whole numbers and truth values of a document"))
     ifs = [
         exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Null()),
@@ -453,7 +455,7 @@ def _count(node: exp.Expr) -> exp.Expr:
     inner = node.this
     if isinstance(inner, exp.Distinct):
         values = inner.expressions[0].expressions if isinstance(inner.expressions[0], exp.Tuple) else inner.expressions
-        return _call("count", exp.Distinct(expressions=[_rewritten(one) for one in values]))
+        return _call("count", exp.Distinct(expressions=[_rewritten(argument) for argument in values]))
     return _call("count", _rewritten(inner))
 
 

@@ -158,7 +158,7 @@ class StatementText:
         if len(written) != len(first.expressions):
             return []
         pairs = zip(written, first.expressions, strict=True)
-        return [text for text, one in pairs if not isinstance(one, (exp.Alias, exp.Column, exp.Star))]
+        return [text for text, item in pairs if not isinstance(item, (exp.Alias, exp.Column, exp.Star))]
 
     def _written_columns(self) -> list[str]:
         """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name.

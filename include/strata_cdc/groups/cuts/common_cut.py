@@ -183,7 +183,7 @@ class _Intervals:
     def __init__(self, source: Source, engine: sa.Engine, member: MemberStatus) -> None:
         self._source, self._engine, self._amount = source, engine, _amount(member)
         self._has_commit_times = member.proves_idleness
-        self._all = sorted(IntervalLedger(engine).all(source.name), key=lambda one: one.end)
+        self._all = sorted(IntervalLedger(engine).all(source.name), key=lambda interval: interval.end)
         self.ends = [interval.end - self._amount for interval in self._all]
 
     def is_whole(self, time: int) -> bool:

@@ -66,13 +66,13 @@ def clock_doubts(places: Mapping[str, CutPosition], bound: int) -> dict[str, str
     known = {name: found for name, found in around.items() if isinstance(found, _Around)}
     doubts = {name: found for name, found in around.items() if isinstance(found, str)}
     amounts = {name: places[name].amount for name in known}
-    before, behind = ({name: one[side] for name, one in known.items()} for side in (0, 1))
+    before, behind = ({name: clocks[side] for name, clocks in known.items()} for side in (0, 1))
     for readings in (before, behind):
         for name, away in _away(readings, amounts).items():
             if away > bound:
                 doubts.setdefault(name, f"its clock was up to {away / 1e6:.3f} s away from the group's")
-    for name, one in known.items():
-        why = _contradiction(places[name].landed, one, bound) or _unproved(places[name], one, bound)
+    for name, clocks in known.items():
+        why = _contradiction(places[name].landed, clocks, bound) or _unproved(places[name], clocks, bound)
         if why:
             doubts.setdefault(name, why)
     return doubts

@@ -156,11 +156,11 @@ def refuse_shared_keys(rows: pa.Table, keys: Mapping[str, tuple[str, ...]], tabl
     counted = rows.group_by(key).aggregate([(SOURCE, "count"), (SOURCE, "min"), (SOURCE, "max")])
     shared = counted.filter(pa.compute.greater(counted[f"{SOURCE}_count"], 1))
     if shared.num_rows:
-        one, other = shared[f"{SOURCE}_min"][0].as_py(), shared[f"{SOURCE}_max"][0].as_py()
+        first, last = shared[f"{SOURCE}_min"][0].as_py(), shared[f"{SOURCE}_max"][0].as_py()
         # The error never has the keys themselves: the settings may declare them sensitive.
         raise DifferentRowsError(
-            f"{shared.num_rows} keys ({', '.join(key)}) are on two sources at the cut, the first on {one} and {other}",
-            source=other,
+            f"{shared.num_rows} keys ({', '.join(key)}) are on two sources at the cut, the first on {first} and {last}",
+            source=last,
             table=table,
             remedy="Their keys are not global: take the table out of `global_keys`, or find out which source is right.",
         )

@@ -68,7 +68,7 @@ class Aside:
         """
         if not self._held:
             return
-        rows = pa.concat_tables([one for one, _ in self._held])
+        rows = pa.concat_tables([rows_of for rows_of, _ in self._held])
         parts = parts_of(np.concatenate([hashes for _, hashes in self._held]), self._limits.parts)
         self._held, self._held_bytes = [], 0
         order = np.argsort(parts, kind="stable")

@@ -92,12 +92,12 @@ def dump_tables(
         )
     with ThreadPoolExecutor(max(1, parallel), thread_name_prefix="dump") as pool:
         found = list(pool.map(lambda table: _dump(source, table, settings, tell), tables))
-    errors = [one for one in found if isinstance(one, StrataError)]
+    errors = [outcome for outcome in found if isinstance(outcome, StrataError)]
     if len(tables) == 1 and errors:
         raise errors[0]
     return DumpReport(
         source.name,
-        tuple(one for one in found if isinstance(one, TableDumped)),
+        tuple(outcome for outcome in found if isinstance(outcome, TableDumped)),
         tuple(error.facts() for error in errors),
     )
 

@@ -66,7 +66,7 @@ def exact_rows(
         NotRepeatableError: An image lacks a value, and the rows may have it only from before or after the change.
         LakeUnavailableError: The storage refuses, or is full.
     """
-    exact = (one for batch in changes for one in _exact(batch, definition))
+    exact = (rows for batch in changes for rows in _exact(batch, definition))
     pieces = _larger(exact, limits.held_bytes)
     first, second = next(pieces, None), next(pieces, None)
     if first is None:
@@ -124,7 +124,7 @@ def _by_parts(
         if own:
             yield from _together(rows_of.part(part), pa.Table.from_batches(own), definition, limits)
         else:
-            yield from (_with_no_seq(pa.Table.from_batches([one]), schema) for one in rows_of.part(part))
+            yield from (_with_no_seq(pa.Table.from_batches([batch]), schema) for batch in rows_of.part(part))
 
 
 def _key_hashes(changes: pa.Table, key: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -71,7 +71,7 @@ class MirrorUpdater:
         steps = [] if is_unlogged else plan_follow(self._table, self._pending(), self._until)
         self._note_proof()
         for at, step in enumerate(steps):
-            if not self._can_reach(step.event, [one.event for one in steps[at:]]):
+            if not self._can_reach(step.event, [later.event for later in steps[at:]]):
                 break
             try:
                 self._do(step)
@@ -132,7 +132,7 @@ class MirrorUpdater:
         self._apply(min(event.before, max(reach.seq, mirror.position.seq)))
         if reach.seq >= event.before or update.lost is not None:
             return True
-        if reach.withheld and (reach.is_discarded or (reach.is_unwanted and any(one.ends_rows for one in coming))):
+        if reach.withheld and (reach.is_discarded or (reach.is_unwanted and any(event.ends_rows for event in coming))):
             update.lost = Loss(reach.withheld)
         return update.lost is not None
 

@@ -63,7 +63,7 @@ class Published:
         marks = IntervalLedger(engine).all(source)
         owner = owners(marks)
         closed = [interval for interval in marks if interval.last_seq > interval.first_seq]
-        self._closed = sorted(closed, key=lambda one: one.first_seq)
+        self._closed = sorted(closed, key=lambda interval: interval.first_seq)
         self._uncounted = frozenset(map(owner, uncounted))
         self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
         for piece in withheld:
@@ -89,7 +89,7 @@ class Published:
         """
         withheld = self._withheld.get((table.database, table.table), {})
         # After every interval that ends at `seq` or before it.
-        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         for interval in self._closed[at:]:
             if interval.first_seq > seq:
                 return MirrorReach(seq, f"transactions {seq + 1} to {interval.first_seq} are in no closed interval")
@@ -109,7 +109,7 @@ class Published:
     def has_changes(self, table: TableName, after: int, until: int) -> bool:
         """Whether changes of a table may be published in the transactions after < seq <= until; all that these have of
         it are published."""
-        last = bisect_left(self._closed, until, key=lambda one: one.first_seq)
+        last = bisect_left(self._closed, until, key=lambda interval: interval.first_seq)
         if not last or self._closed[last - 1].last_seq <= after:
             return False
         with self._asking:
@@ -119,13 +119,13 @@ class Published:
 
     def start_behind(self, seq: int) -> int | None:
         """Start of the interval of the next transaction; None if that is in no closed interval."""
-        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         return self._closed[at].start if at < len(self._closed) else None
 
     def end_behind(self, seq: int) -> int:
         """Ordinal of the last transaction in the interval of the next transaction; of a transaction that is in no
         closed interval, the one before the next closed interval, or a number after all."""
-        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         if at == len(self._closed):
             return _AFTER_ALL
         return self._closed[at].last_seq if self._closed[at].first_seq <= seq else self._closed[at].first_seq

@@ -95,7 +95,7 @@ class SchemaEvents:
         self._add_lost(store, source)
         self._unlogged = {unlogged_cascade.name: UNLOGGED for unlogged_cascade in unlogged_cascades(engine, source)}
         for events in self._of.values():
-            events.sort(key=lambda one: one.order)
+            events.sort(key=lambda event: event.order)
 
     def tables(self) -> list[TableName]:
         """All tables that ever existed, by name."""
@@ -136,7 +136,7 @@ class SchemaEvents:
         )
         if known is not None:
             return known
-        at = bisect_right(changes, seq, key=lambda one: one.behind)
+        at = bisect_right(changes, seq, key=lambda change: change.behind)
         return changes[at - 1] if at else None
 
     def same_rows(self, table: TableName, version_id: int) -> frozenset[int]:

@@ -98,7 +98,7 @@ class MirrorReport(Struct, frozen=True):
 
     def sums(self) -> MirrorSums:
         """The numbers."""
-        reasons = tuple(f"{one.table}: {one.behind}" for one in self.behind)
+        reasons = tuple(f"{waiting.table}: {waiting.behind}" for waiting in self.behind)
         return MirrorSums(self.source, len(self.mirrors), sum(mirror.commits for mirror in self.mirrors), reasons)
 
     @property
@@ -194,11 +194,11 @@ def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[Tabl
         follow = partial(one_by_one.follower.follow_changes, at_once=at_once)
         running = [(table, pool.submit(one_by_one.update, follow, table)) for table in tables]
         try:
-            found = [(table, one.result()) for table, one in running]
+            found = [(table, future.result()) for table, future in running]
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return {table: one for table, one in found if one is not None}
+    return {table: progress for table, progress in found if progress is not None}
 
 
 class _OneByOne:

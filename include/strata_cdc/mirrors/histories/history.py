@@ -320,13 +320,15 @@ class MirrorHistory(Struct, frozen=True):
         }
         then = {fold_name(name) for name in key_columns(era.definition)}
         columns = [by_name[fold_name(name)].origin.column for name in key]
-        return bool(key) and then == {fold_name(column_name(one.name)) if one is not None else None for one in columns}
+        return bool(key) and then == {
+            fold_name(column_name(column.name)) if column is not None else None for column in columns
+        }
 
     def _dataset(self, relation: str) -> ds.Dataset:
         """The files of a relation of the view."""
         if relation == _BASE:
             inside = set(names_in(self._base_files()))
-            own = [pa.field(name_in_files(one), one.type) for one in self.base.schema if not is_former(one)]
+            own = [pa.field(name_in_files(field), field.type) for field in self.base.schema if not is_former(field)]
             return _dataset(self._base_files(), pa.schema([field for field in own if field.name in inside]))
         (name,) = [name for name in self.tables if str(name) == relation]
         table = self.tables[name]
@@ -467,5 +469,5 @@ def _opened(
         tables,
         frozenset(known),
         beginning.mirror,
-        tuple(sorted(emptied, key=lambda one: one.seq)),
+        tuple(sorted(emptied, key=lambda moment: moment.seq)),
     )

@@ -73,7 +73,7 @@ def read_beginning(url: str) -> KeptBeginning | None:
         own, *actions = [msgspec.json.decode(line) for line in content.splitlines()]
         if own["format"] > FORMAT:
             raise DamagedFileError("a newer version of Strata wrote it", file=where, remedy="Use that one.")
-        emptied = [MirrorPosition.of_metadata(one, url) for one in own["emptied"]]
+        emptied = [MirrorPosition.of_metadata(stored, url) for stored in own["emptied"]]
         snapshot = snapshot_of(url, own["version"], actions)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(

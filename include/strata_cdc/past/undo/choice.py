@@ -170,7 +170,7 @@ class AnyOf(Struct, frozen=True):
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
-        found = [reads for one in self.filters if (reads := one.reads(span)) is not None]
+        found = [reads for choice in self.filters if (reads := choice.reads(span)) is not None]
         if not found:
             return None
         own = dict.fromkeys(name for reads in found for name in reads.own)
@@ -178,11 +178,11 @@ class AnyOf(Struct, frozen=True):
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
-        return any(one.may_want(rows, span) for one in self.filters if one.reads(span) is not None)
+        return any(choice.may_want(rows, span) for choice in self.filters if choice.reads(span) is not None)
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
-        return reduce(pc.or_, (one.wanted(rows, span) for one in self.filters if one.reads(span) is not None))
+        return reduce(pc.or_, (choice.wanted(rows, span) for choice in self.filters if choice.reads(span) is not None))
 
 
 class TransactionTimes(Struct, frozen=True):

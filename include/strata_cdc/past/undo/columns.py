@@ -119,14 +119,14 @@ def holds_all(column: Column, other: Column) -> bool:
         return False
     if (column.column_type, column.collation) == (other.column_type, other.collation):
         return True
-    one, two = parse_column_type(column.column_type), parse_column_type(other.column_type)
-    if one.kind in LABELLED and one.kind is two.kind:
-        return column.collation == other.collation and set(one.labels) <= set(two.labels)
-    if one.kind in INTEGERS and two.kind in INTEGERS:
-        room = _INTEGER_BITS[two.kind] - _INTEGER_BITS[one.kind]
-        return room > 0 if one.unsigned and not two.unsigned else one.unsigned == two.unsigned and room >= 0
-    if one.kind in INTEGERS and two.kind is TypeKind.VARCHAR:
-        return not one.zerofill and (two.length or 0) >= _MOST_DIGITS
+    own, two = parse_column_type(column.column_type), parse_column_type(other.column_type)
+    if own.kind in LABELLED and own.kind is two.kind:
+        return column.collation == other.collation and set(own.labels) <= set(two.labels)
+    if own.kind in INTEGERS and two.kind in INTEGERS:
+        room = _INTEGER_BITS[two.kind] - _INTEGER_BITS[own.kind]
+        return room > 0 if own.unsigned and not two.unsigned else own.unsigned == two.unsigned and room >= 0
+    if own.kind in INTEGERS and two.kind is TypeKind.VARCHAR:
+        return not own.zerofill and (two.length or 0) >= _MOST_DIGITS
     return keeps_values(replace(column, nullable=other.nullable, auto_increment=other.auto_increment), other)
 
 
@@ -135,12 +135,12 @@ def goes_back(column: Column, other: Column) -> bool:
     numbers that are out of range are errors, digits after the point are rounded in silence."""
     if holds_all(column, other):
         return True
-    one, two = parse_column_type(column.column_type), parse_column_type(other.column_type)
+    own, two = parse_column_type(column.column_type), parse_column_type(other.column_type)
     if column.generated != other.generated:
         return False
-    if one.kind in INTEGERS:
+    if own.kind in INTEGERS:
         return two.kind in INTEGERS or two.kind is TypeKind.DECIMAL
-    return one.kind is two.kind is TypeKind.DECIMAL and (one.decimals or 0) <= (two.decimals or 0)
+    return own.kind is two.kind is TypeKind.DECIMAL and (own.decimals or 0) <= (two.decimals or 0)
 
 
 def paths_to(
@@ -166,7 +166,7 @@ def paths_to(
 def _altered(number: int, events: Sequence[TableEvent]) -> list[Altered]:
     steps = []
     for event in events:
-        before, after = (_column(number, one) for one in (event.before, event.after))
+        before, after = (_column(number, version) for version in (event.before, event.after))
         if before is not None and after is not None and before != after:
             steps.append(Altered(before, after, event.effect))
     return steps
@@ -178,11 +178,11 @@ def _column(number: int, span: ChangeSpan | None) -> Column | None:
     return dict(zip(span.ids, span.definition.columns, strict=True)).get(number)
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(value: Any, other: Any) -> bool:
     """Whether two values are stored as the same bytes."""
-    if isinstance(one, float) and isinstance(other, float):
-        return one == other and math.copysign(1, one) == math.copysign(1, other)
-    return type(one) is type(other) and bool(one == other)
+    if isinstance(value, float) and isinstance(other, float):
+        return value == other and math.copysign(1, value) == math.copysign(1, other)
+    return type(value) is type(other) and bool(value == other)
 
 
 def _keeps(before: Column, after: Column) -> bool:
@@ -190,7 +190,7 @@ def _keeps(before: Column, after: Column) -> bool:
         return True
     alike = replace(before, nullable=after.nullable, auto_increment=after.auto_increment)
     # A label is written by its number of now, which its text finds.
-    kinds = {parse_column_type(one.column_type).kind for one in (before, after)}
+    kinds = {parse_column_type(version.column_type).kind for version in (before, after)}
     return keeps_values(alike, after) or (len(kinds) == 1 and kinds <= LABELLED)
 
 
@@ -203,8 +203,8 @@ def _in_order(value: Any, column: Column) -> Any:
 
 
 def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:
-    one, other = (value_class(parse_column_type(column.column_type).kind) for column in (then, now))
-    if (one, other) not in KNOWN or (other, one) not in KNOWN:
+    old, new = (value_class(parse_column_type(column.column_type).kind) for column in (then, now))
+    if (old, new) not in KNOWN or (new, old) not in KNOWN:
         raise InexactError(f"{types}, and no exact conversion is known")
     there = pa.array([value], arrow_type(then))
     try:

@@ -118,7 +118,7 @@ class TrackedRows:
 
     def refill(self, by: ChangeOrigin) -> None:
         """The script brings back the rows that went by a statement."""
-        for row in {id(one): one for one in self._rows.values()}.values():
+        for row in {id(row_of): row_of for row_of in self._rows.values()}.values():
             if row.gone_by == by:
                 row.is_there, row.gone_by = True, None
                 self._at[row.key] = row

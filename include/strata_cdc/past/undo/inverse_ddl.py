@@ -114,7 +114,7 @@ def _of_create(event: TableEvent, now: ChangeSpan) -> InverseDdl:
 
 
 def _require_same_options(before: TableDefinition, after: TableDefinition) -> None:
-    bare = [replace(one, columns=(), keys=()) for one in (before, after)]
+    bare = [replace(definition, columns=(), keys=()) for definition in (before, after)]
     if bare[0] != bare[1]:
         raise SkippedError("it changed more than columns and keys: charset, engine, partitions or other options")
 
@@ -175,7 +175,7 @@ class _Columns:
     def added(self) -> tuple[AddedColumn, ...]:
         """The new columns with what the statement filled in."""
         effect = self._event.effect
-        filled = {} if effect is None else {one.column: one.value for one in effect.filled}
+        filled = {} if effect is None else {fill.column: fill.value for fill in effect.filled}
         result = []
         for number in self._added:
             column = self._after[number]

@@ -38,9 +38,9 @@ class LinkedKeys:
         """Adds the keys of one change: one, or an old and a new key."""
         self._keys.update(keys)
         for key in keys[1:]:
-            one, other = self._root(keys[0]), self._root(key)
-            if one != other:
-                self._parents[other] = one
+            first, other = self._root(keys[0]), self._root(key)
+            if first != other:
+                self._parents[other] = first
 
     def meets(self, keys: list[RowKey]) -> bool:
         """Whether a change is of a row with one of the keys; the row's new key is one of them from then on."""

@@ -132,7 +132,7 @@ def row_key(definition: TableDefinition) -> tuple[str, ...]:
     keys = [
         key for key in definition.keys if key.kind in {KeyKind.PRIMARY, KeyKind.UNIQUE} and not key.without_overlaps
     ]
-    for key in sorted(keys, key=lambda one: one.kind is not KeyKind.PRIMARY):
+    for key in sorted(keys, key=lambda key: key.kind is not KeyKind.PRIMARY):
         columns = [None if part.column is None else definition.column(part.column) for part in key.parts]
         whole = all(part.lengths == (None,) for part in key.parts)
         if all(column is not None and not column.nullable for column in columns) and (

@@ -98,7 +98,7 @@ def schema_undo(
     at, name = now, now.name
     inverses: list[InverseDdl] = []
     reasons = [*refused]
-    kept = [*left, *(one.event for one in refused)]
+    kept = [*left, *(ddl.event for ddl in refused)]
     for event in reversed([event for event in chosen if event not in kept]):
         try:
             inverse = inverse_ddl(event, at, name)

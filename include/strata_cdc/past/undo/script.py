@@ -170,7 +170,7 @@ def header(report: UndoReport) -> Iterator[str]:
     yield comment(f"Later changes of the same rows are known up to transaction {report.known_until} of the stream.")
     for note in report.notes:
         yield comment(f"Note: {note}")
-    conflicts = [conflict_text(one, report.direction) for one in report.conflicts]
+    conflicts = [conflict_text(conflicting, report.direction) for conflicting in report.conflicts]
     yield from _listed("Conflicts, which are not overwritten", conflicts, report.conflict_count)
     reasons = [f"{counted(count, 'change')} of {table}: {why}" for (table, why), count in report.skipped.items()]
     yield from _listed("Skipped", reasons[:LISTED], len(reasons))
@@ -184,10 +184,10 @@ def _listed(title: str, lines: list[str], count: int) -> Iterator[str]:
             yield comment(f"  and {count - len(lines)} more: `--format jsonl` has all of them")
 
 
-def conflict_text(one: Conflicting, direction: Direction = Direction.UNDO) -> str:
+def conflict_text(conflicting: Conflicting, direction: Direction = Direction.UNDO) -> str:
     """A conflict in one line, with both sides."""
-    found = one.conflict
-    where = f"{one.table}, {found.row}" if found.row else str(one.table)
+    found = conflicting.conflict
+    where = f"{conflicting.table}, {found.row}" if found.row else str(conflicting.table)
     if found.column is None:
         by = f", by {found.by}" if found.by else ""
         return f"{where}, {found.origin}: {found.reason}{by}"

@@ -162,7 +162,7 @@ def check_interval(
     judging = _Judging(run, open_spark, progress, in_threads=_in_threads(decoded))
     files = sum(len(subject.files) for subject in everything)
     rows = sum(file.rows for subject in everything for file in subject.files)
-    with progress.running(len({one.table for one in everything}), files, rows, sum(map(count_rules, everything))):
+    with progress.running(len({judged.table for judged in everything}), files, rows, sum(map(count_rules, everything))):
         engine = judging.engine(checking, subjects)
         profiles = {url: profile for subject in everything for url, profile in engine.profiles(subject).items()}
         images = EarlierImages(lake, plan, decoded, past, subjects)

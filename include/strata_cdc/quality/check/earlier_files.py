@@ -176,7 +176,7 @@ class EarlierImages:
             if (table.database, table.table) == (subject.table.database, subject.table.table)
         }
         for start, subjects in self._subjects.items():
-            staged = next((one for one in subjects if one.table == subject.table), None)
+            staged = next((other for other in subjects if other.table == subject.table), None)
             if start < interval and staged is not None:
                 if any(profiles[file.url].damage for file in staged.files):
                     return None
@@ -185,7 +185,7 @@ class EarlierImages:
         if published is None:
             return None
         # Of an interval that was made of several, files may begin at the starts of these.
-        spans = [(one.start, one.end) for one in self._plan.intervals if one.start in planned]
+        spans = [(interval.start, interval.end) for interval in self._plan.intervals if interval.start in planned]
         files += [file for file in published if not any(start <= file.interval < end for start, end in spans)]
         return sorted(files, key=lambda file: -file.interval)
 
@@ -244,6 +244,6 @@ def _one_key(subject: TableSubject) -> str | None:
 def totals(images: Mapping[tuple[int, str], ComparedImages]) -> EarlierTotals:
     """All of it together."""
     left: Counter[str] = Counter()
-    for one in images.values():
-        left += one.not_compared
+    for compared in images.values():
+        left += compared.not_compared
     return EarlierTotals(sum(images.rows for images in images.values()), left)

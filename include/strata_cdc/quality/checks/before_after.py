@@ -158,8 +158,8 @@ def texts_of(invalid: Column, prefix: str, names: Sequence[str | None]) -> list[
     if invalid.null_count == len(invalid):
         return [None] * len(names)
     found = [None if name is None else pc.map_lookup(invalid, f"{prefix}{name}", "first") for name in names]
-    arrays = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in found]
-    return [None if one is None or one.null_count == len(one) else one for one in arrays]
+    arrays = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in found]
+    return [None if array is None or array.null_count == len(array) else array for array in arrays]
 
 
 def with_texts(hashes: Ints, texts: Sequence[pa.Array | None]) -> Ints:

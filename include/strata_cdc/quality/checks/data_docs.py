@@ -47,7 +47,7 @@ def _hidden(value: Any) -> Any:
     if isinstance(value, str):
         return value.translate(_HIDE)
     if isinstance(value, list):
-        return [_hidden(one) for one in value]
+        return [_hidden(item) for item in value]
     if isinstance(value, dict):
-        return {_hidden(name): _hidden(one) for name, one in value.items()}
+        return {_hidden(name): _hidden(item) for name, item in value.items()}
     return value

@@ -108,8 +108,8 @@ class OpenedFile:
         """
         plain = fold_name(column_name(name))
         own = self.schema.names[: self.schema.get_field_index("_before")]
-        found = [one for one in own if fold_name(one) == plain] or [
-            one for one in own if fold_name(one).startswith(f"{plain}__")
+        found = [name for name in own if fold_name(name) == plain] or [
+            name for name in own if fold_name(name).startswith(f"{plain}__")
         ]
         if len(found) != 1:
             raise UnreadableEarlierError(f"it has no column {name}")
@@ -198,7 +198,7 @@ class OpenedFile:
         begin = 0
         for group in self._groups():
             end = begin + self._parquet.metadata.row_group(group).num_rows
-            mine = [number for number, one in enumerate(at) if begin <= one < end]
+            mine = [number for number, row_at in enumerate(at) if begin <= row_at < end]
             if mine:
                 rows = self._read(group, ["_before", "_invalid"])
                 rows = rows.take(_numbers([at[number] - begin for number in mine]))
@@ -253,7 +253,7 @@ def _coalesced(
     """A column and its texts, of another image where there is neither."""
     if text is None and other_text is None:
         return pc.coalesce(value, other), None
-    texts = [pa.nulls(len(value), pa.string()) if one is None else one for one in (text, other_text)]
+    texts = [pa.nulls(len(value), pa.string()) if texts_of is None else texts_of for texts_of in (text, other_text)]
     has = pc.or_(value.is_valid(), texts[0].is_valid())
     return pc.if_else(has, value, other), pc.if_else(has, *texts)
 

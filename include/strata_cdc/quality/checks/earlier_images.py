@@ -87,7 +87,9 @@ class ComparedImages(Struct):
         if not self.broken:
             return None
         first = self.broken[:EXAMPLES]
-        quoted = [one for file, at, chain in first for one in quote_rows(file, [(at, FOUND)], chain, subject.sensitive)]
+        quoted = [
+            text for file, at, chain in first for text in quote_rows(file, [(at, FOUND)], chain, subject.sensitive)
+        ]
         left = "; ".join(f"{count} not compared: {why}" for why, count in sorted(self.not_compared.items()))
         return Failure(
             table=subject.name,
@@ -225,7 +227,7 @@ class _Work:
         definition = self._subject.definitions[now]
         names = {column.name: column.name for column in definition.columns}
         if earlier != now:
-            life = next((one for one in self.search.lives if {earlier, now} <= {*one.versions}), None)
+            life = next((lifetime for lifetime in self.search.lives if {earlier, now} <= {*lifetime.versions}), None)
             if life is None or life.key_of(earlier) != life.key_of(now):
                 return None
             first, last = sorted((life.versions.index(earlier), life.versions.index(now)))

@@ -106,6 +106,6 @@ def _stated(statistics: Any) -> tuple[Any, Any]:
 
 
 def _holds(stated: tuple[Any, Any], found: tuple[Any, Any]) -> bool:
-    if any(isinstance(one, float) and math.isnan(one) for one in (*stated, *found)):
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in (*stated, *found)):
         return True
     return bool(stated[0] <= found[0] and stated[1] >= found[1])

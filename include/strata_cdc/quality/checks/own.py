@@ -119,7 +119,7 @@ def _messages(error: Exception) -> Iterator[str]:
     if found is None:
         yield str(error)
     else:
-        yield from (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found())
+        yield from (f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in found())
 
 
 def columns_of(rule: Rule) -> set[str]:

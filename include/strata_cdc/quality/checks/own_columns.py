@@ -32,10 +32,10 @@ class VersionsBefore(Struct, frozen=True):
         """Whether a rule is about the rows of a version."""
         if rule.versions is None:
             return True
-        order = [one for life in self.lives for one in life.versions]
+        order = [number for life in self.lives for number in life.versions]
         first, last = rule.versions
         # A column that is not among them is identified only by its number.
-        place = {one: at for at, one in enumerate(order)} if version in order else {}
+        place = {number: at for at, number in enumerate(order)} if version in order else {}
         at = place.get(version, version)
         return (first is None or place.get(first, first) <= at) and (last is None or at <= place.get(last, last))
 

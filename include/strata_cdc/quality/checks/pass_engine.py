@@ -59,7 +59,7 @@ class PassEngine:
             skipped = len(rules_of_stream(subject.facts)) if _is_one_of_many(suite, columns) else 0
             judged = tuple(self._judge(rule, skipped + at, files, across) for at, rule in enumerate(suite.rules))
             self.suites.append(JudgedSuite(suite.name, subject.name, judged))
-            failures += [_failure(subject.name, one) for one in judged if not one.success]
+            failures += [_failure(subject.name, rule) for rule in judged if not rule.success]
             if suite.own:
                 failures += self._own(subject, suite)
         return checks, failures
@@ -116,7 +116,7 @@ class _AcrossFiles:
         same = (np.diff(seq[order]) == 0) & (np.diff(row[order]) == 0)
         doubled = np.concatenate(([False], same)) | np.concatenate((same, [False]))
         at = order[doubled]
-        examples = tuple(_place(int(seq[one]), int(row[one])) for one in at[:EXAMPLES])
+        examples = tuple(_place(int(seq[index]), int(row[index])) for index in at[:EXAMPLES])
         return RuleFound(rows, len(at), examples)
 
     def chained(self, files: Sequence[JudgedFile], chain: ImageChain) -> RuleFound:
@@ -124,7 +124,9 @@ class _AcrossFiles:
         ordered = self._in_order(files)
         if ordered is None:
             return self._chained_whole(files, chain)
-        rule = merged(one for file in ordered if (one := self._passes[file.url].profile.chain) is not None)
+        rule = merged(
+            chain_found for file in ordered if (chain_found := self._passes[file.url].profile.chain) is not None
+        )
         between = self._between.get(task_of(self._subject, files[0]).group, Between())
         positions = [
             example
@@ -146,8 +148,8 @@ class _AcrossFiles:
         found = follow(events.taken(order)).broken
         examples = [
             example
-            for one in order[found[:EXAMPLES]].tolist()
-            for example in self._tell(files[file_of[one]], int(events.at[one]), int(events.side[one]), chain)
+            for event in order[found[:EXAMPLES]].tolist()
+            for example in self._tell(files[file_of[event]], int(events.at[event]), int(events.side[event]), chain)
         ]
         rows = sum(self._passes[file.url].profile.rows for file in files)
         return RuleFound(rows, len(found), tuple(examples))

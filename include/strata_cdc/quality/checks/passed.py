@@ -68,15 +68,15 @@ class Passed(NamedTuple):
         """Compares files with each other."""
         passes: dict[str, Pass] = {}
         parts: dict[str, list[Part]] = defaultdict(list)
-        for task, one in found:
-            passes[task.file.url] = one._replace(edges=None)
-            if one.edges is not None:
-                parts[task.group].append((one.profile.first, task.file.url, one.edges))
+        for task, passed in found:
+            passes[task.file.url] = passed._replace(edges=None)
+            if passed.edges is not None:
+                parts[task.group].append((passed.profile.first, task.file.url, passed.edges))
         return cls(passes, {group: Between.of(some) for group, some in parts.items()})
 
     def profiles(self) -> dict[str, FileProfile]:
         """Of each file, by its URL."""
-        return {url: one.profile for url, one in self.passes.items()}
+        return {url: passed.profile for url, passed in self.passes.items()}
 
     def firsts(self) -> dict[str, Firsts]:
         """By file, what is to be compared with earlier intervals: what no file before it has in the same interval."""
@@ -84,7 +84,7 @@ class Passed(NamedTuple):
         for between in self.between.values():
             for url, keys in between.met:
                 met[url].append(keys)
-        found = {url: one.firsts for url, one in self.passes.items() if one.firsts is not None}
+        found = {url: passed.firsts for url, passed in self.passes.items() if passed.firsts is not None}
         for url in met.keys() & found.keys():
             kept = ~np.isin(found[url].key, np.concatenate(met[url]))
             found[url] = Firsts(*(column[kept] for column in found[url]))

@@ -131,7 +131,7 @@ def _example(rows: RuleRows, at: int, name: str) -> Example:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it, decimals and bytes as texts."""
-    return json.loads(json.dumps(value, default=lambda one: one.hex() if isinstance(one, bytes) else str(one)))
+    return json.loads(json.dumps(value, default=lambda item: item.hex() if isinstance(item, bytes) else str(item)))
 
 
 def _null(column: pa.Array, _: dict[str, Any]) -> pa.Array | None:

@@ -261,8 +261,8 @@ def _label(kind: ColumnType) -> _Found | None:
 
 
 def _members(kind: ColumnType) -> _Found:
-    one = "|".join(re.escape(label) for label in kind.labels)
-    return "expect_column_values_to_match_regex", {"regex": rf"\A(?:(?:{one})(?:,(?:{one}))*)?\z"}
+    labels = "|".join(re.escape(label) for label in kind.labels)
+    return "expect_column_values_to_match_regex", {"regex": rf"\A(?:(?:{labels})(?:,(?:{labels}))*)?\z"}
 
 
 def _no_longer(kind: ColumnType) -> _Found:

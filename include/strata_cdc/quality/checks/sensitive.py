@@ -100,7 +100,7 @@ def without_values(found: Any, name: str = "") -> Any:
     if isinstance(found, dict):
         return {key: without_values(value, key) for key, value in found.items()}
     if isinstance(found, list):
-        return [without_values(one, name) for one in found]
+        return [without_values(item, name) for item in found]
     return found if found is None or name in _KEPT else MASK
 
 

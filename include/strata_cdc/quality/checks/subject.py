@@ -120,8 +120,8 @@ def _own_of_version(subject: TableSubject, version: int, columns: Sequence[str])
         if followed is not None:
             others = (
                 other.definition
-                for number, one in subject.definitions.items()
-                if (other := follow(rule, subject.past, number, one, frame_names(one))) is not None
+                for number, definition in subject.definitions.items()
+                if (other := follow(rule, subject.past, number, definition, frame_names(definition))) is not None
             )
             found = conditioned(followed, subject.table, others, names, subject.exempt(version))
             if found is not None:

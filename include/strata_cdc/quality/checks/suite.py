@@ -143,14 +143,14 @@ class Judge:
             # Great Expectations may bring the rules into another order.
             results = [
                 core.ExpectationValidationResult(
-                    success=one.success,
+                    success=rule.success,
                     expectation_config=expectation,
-                    result=one.details(),
+                    result=rule.details(),
                     exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
                     meta={},
                 )
                 for expectation in suite.expectation_configurations
-                for one in [judged.rules[expectation.meta["strata_rule"]]]
+                for rule in [judged.rules[expectation.meta["strata_rule"]]]
             ]
             good = sum(rule.success for rule in judged.rules)
             found = core.ExpectationSuiteValidationResult(
@@ -197,9 +197,9 @@ class Judge:
         if sensitive.hides(rule):
             # Of a query it is a number of rows.
             kept = {"observed_value": details["observed_value"]} if rule.expectation == _QUERY and not raised else {}
-            details, examples = {**without_values(details), **kept}, [position_of(one) for one in examples]
+            details, examples = {**without_values(details), **kept}, [position_of(example) for example in examples]
         else:
-            examples = [sensitive.shown(one) if isinstance(one, dict) else one for one in examples]
+            examples = [sensitive.shown(example) if isinstance(example, dict) else example for example in examples]
         return Failure(
             table=table,
             check=rule.expectation,
@@ -328,9 +328,9 @@ def _exception_shown(info: dict[str, Any], sensitive: Sensitive) -> dict[str, An
 def _exception(result: dict[str, Any]) -> str | None:
     """Why an expectation could not be judged; the information is keyed by metric where a metric failed."""
     info = result.get("exception_info") or {}
-    for one in (info, *(value for value in info.values() if isinstance(value, dict))):
-        if one.get("exception_message"):
-            return str(one["exception_message"]).strip().splitlines()[0]
+    for details in (info, *(value for value in info.values() if isinstance(value, dict))):
+        if details.get("exception_message"):
+            return str(details["exception_message"]).strip().splitlines()[0]
     return None
 
 

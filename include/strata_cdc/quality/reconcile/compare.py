@@ -131,7 +131,7 @@ class _Sides:
             odd & ~self.in_lake,
         )
         found = [np.flatnonzero(kind)[:most] for kind in kinds]
-        ranks = np.concatenate([np.arange(len(one)) for one in found])
+        ranks = np.concatenate([np.arange(len(group)) for group in found])
         return np.concatenate(found)[np.argsort(ranks, kind="stable")][:most]
 
     def differences(self, numbers: Codes, hidden: Collection[str]) -> Iterator[RowDifference]:
@@ -187,7 +187,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | bool | list | None) else str(value)
 
 

@@ -120,7 +120,9 @@ class _Judge:
             )
         if _shape(known) == _shape(server):
             return ()
-        return tuple(str(one) for one in diff(known, server)) or ("~ order of columns, or the primary key",)
+        return tuple(str(difference) for difference in diff(known, server)) or (
+            "~ order of columns, or the primary key",
+        )
 
     def compared(self, report: TableReport, wanted: ComparisonRequest) -> TableReport:
         """Compares the rows."""
@@ -182,7 +184,7 @@ class _Judge:
 
     def _in_memory(self, report: TableReport, sides: Sides, shown: Shown) -> TableReport:
         """Compares a table that is in memory."""
-        mirrored, landed, server = (held_rows(one) for one in (sides.mirror, sides.landed, sides.server))
+        mirrored, landed, server = (held_rows(side) for side in (sides.mirror, sides.landed, sides.server))
         rows = (
             None
             if self._mirror is None

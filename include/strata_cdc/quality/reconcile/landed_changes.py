@@ -59,7 +59,7 @@ def touched_keys(
 def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]) -> Iterator[pa.Table]:
     """Of both images; columns are identified by index, since a table may have columns with our own names."""
     own = [fold_name(column.name) for column in definition.columns]
-    places = [own.index(fold_name(one)) for one in key]
+    places = [own.index(fold_name(name)) for name in key]
     names = [column_name(definition.columns[at].name) for at in places]
     befores, op, invalid = (
         batch.column(len(own)).flatten(),

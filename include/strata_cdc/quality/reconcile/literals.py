@@ -65,7 +65,7 @@ def _label(kind: ColumnType, value: Any) -> str:
 
 def _members(kind: ColumnType, value: Any) -> str:
     is_none = not value and value not in kind.labels
-    return str(0 if is_none else sum(1 << kind.labels.index(one) for one in value.split(",")))
+    return str(0 if is_none else sum(1 << kind.labels.index(label) for label in value.split(",")))
 
 
 def _moment(_kind: ColumnType, value: datetime | date) -> str:

@@ -159,8 +159,8 @@ class Parted:
     def _flush(self) -> None:
         if not self._waiting:
             return
-        rows = pa.concat_tables([one for one, _ in self._waiting])
-        parts = np.concatenate([one for _, one in self._waiting])
+        rows = pa.concat_tables([batch for batch, _ in self._waiting])
+        parts = np.concatenate([numbers for _, numbers in self._waiting])
         self._waiting, self._waiting_bytes = [], 0
         order = np.argsort(parts, kind="stable")
         ordered, bounds = rows.take(pa.array(order)), np.searchsorted(parts[order], np.arange(PARTS + 1)).tolist()

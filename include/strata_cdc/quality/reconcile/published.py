@@ -53,7 +53,9 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
     """
     pieces = _unpublished(engine, stream.source, names)
     walk = _Walk(stream, names)
-    for interval in sorted(IntervalLedger(engine).all(stream.source), key=lambda one: (one.first_seq, one.last_seq)):
+    for interval in sorted(
+        IntervalLedger(engine).all(stream.source), key=lambda interval: (interval.first_seq, interval.last_seq)
+    ):
         if interval.first_seq >= last_seq:
             break
         walk.unowned(interval.first_seq)

@@ -123,7 +123,7 @@ class _Comparison:
             yield self._announced(name, failed(str(name), error))
             return
         self._held.append(reading)
-        held = sum(one.rows.nbytes for one in self._held if isinstance(one.rows, pa.Table))
+        held = sum(reading.rows.nbytes for reading in self._held if isinstance(reading.rows, pa.Table))
         if held >= self._wanted.held_bytes or isinstance(reading.rows, Parted):
             yield from self._judge()
 

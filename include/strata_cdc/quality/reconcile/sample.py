@@ -55,11 +55,11 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    names = [column_name(one) for one in definition.primary_key]
+    names = [column_name(name) for name in definition.primary_key]
     key = select_key(definition)
     if key is None or key.columns != definition.primary_key:
         return Sample()
-    columns = [definition.column(one) for one in definition.primary_key]
+    columns = [definition.column(name) for name in definition.primary_key]
     fields = [pa.field(of, arrow_type(column)) for of, column in zip(names, columns, strict=True) if column is not None]
     mirror = Mirror.open(lake, source, name)
     try:

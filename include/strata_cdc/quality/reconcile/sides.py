@@ -73,24 +73,24 @@ class Sides:
         opened = partial(self._opened, make) if self._columns else None
         found = gathered(batches, max(self._left, 0), opened)
         if isinstance(found, list):
-            self._left -= sum(one.nbytes for one in found)
+            self._left -= sum(batch.nbytes for batch in found)
         return found
 
     @property
     def are_held(self) -> bool:
         """Whether all of them are in memory."""
-        return not any(isinstance(one, Parted) for one in self._all())
+        return not any(isinstance(side, Parted) for side in self._all())
 
     @property
     def server_rows(self) -> int:
         """Rows of the server."""
         held = self.server
-        return held.rows if isinstance(held, Parted) else sum(one.num_rows for one in held)
+        return held.rows if isinstance(held, Parted) else sum(batch.num_rows for batch in held)
 
     def parts(self) -> Iterator[tuple[RowPartition, SidesOfPart]]:
         """Part by part, what is in memory put into parts, too."""
         names = list(self.changes)
-        kinds = [self._parted(one, self._make_rows) for one in (self.server, self.landed, self.mirror)]
+        kinds = [self._parted(side, self._make_rows) for side in (self.server, self.landed, self.mirror)]
         kinds += [self._parted(change, self._make_changes) for change in self.changes.values()]
         self.server, self.landed, self.mirror, self.changes = kinds[0], kinds[1], kinds[2], {}
         for part, tables in parts_of(kinds, self._held_bytes):

@@ -93,8 +93,12 @@ class ShownChange(Struct, frozen=True):
     def _renamed_columns(self) -> dict[str, str]:
         if self.before is None or self.after is None:
             return {}
-        found = (one for one in diff(self.before, self.after, self.renames) if isinstance(one, ColumnRenamed))
-        return {one.before.name: one.after.name for one in found}
+        found = (
+            difference
+            for difference in diff(self.before, self.after, self.renames)
+            if isinstance(difference, ColumnRenamed)
+        )
+        return {renamed.before.name: renamed.after.name for renamed in found}
 
 
 def changes(
@@ -164,7 +168,7 @@ def _of_column(changes: Iterable[ShownChange], column: str) -> Iterator[ShownCha
         if _touches(change, column):
             touched = True
             yield change
-        names |= {one.name: None for one in (*_columns(change.before), *_columns(change.after))}
+        names |= {column_of.name: None for column_of in (*_columns(change.before), *_columns(change.after))}
     if not touched:
         near = near_names(column, names, most=3)
         raise Usage(
@@ -208,9 +212,11 @@ class _Newest:
 def _touches(change: ShownChange, column: str) -> bool:
     """Whether a column was added, dropped or changed, or got or lost the name."""
     if change.before is None or change.after is None:
-        return any(fold_name(one.name) == fold_name(column) for one in _columns(change.after or change.before))
+        return any(
+            fold_name(column_of.name) == fold_name(column) for column_of in _columns(change.after or change.before)
+        )
     found = diff(change.before, change.after, change.renames)
-    return fold_name(column) in {fold_name(name) for one in found for name in _columns_of(one)}
+    return fold_name(column) in {fold_name(name) for columns in found for name in _columns_of(columns)}
 
 
 def _columns(definition: TableDefinition | None) -> tuple[Column, ...]:

@@ -32,7 +32,7 @@ def contains(text: sa.ColumnElement[str], part: str, dialect: Dialect) -> sa.Col
     beyond = next((sign for sign in part if not sign.isascii()), None)
     if beyond is None:
         return _like(text, part)
-    either = sa.or_(*(_like(text, one) for one in _cases(beyond)))
+    either = sa.or_(*(_like(text, case) for case in _cases(beyond)))
     # GLOB takes three times as long as LIKE, so it is used only for the few texts that have the first such character.
     return either & text.op("GLOB", is_comparison=True)(f"*{''.join(map(_glob, part))}*")
 
@@ -43,7 +43,7 @@ def _like(text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
 
 def _cases(sign: str) -> list[str]:
     """A character in both cases, if its other case is one character too."""
-    return sorted({one for one in (sign, sign.lower(), sign.upper()) if len(one) == 1})
+    return sorted({case for case in (sign, sign.lower(), sign.upper()) if len(case) == 1})
 
 
 def _glob(sign: str) -> str:

@@ -154,8 +154,12 @@ def diff(
 def apply(definition: TableDefinition, differences: Iterable[Difference]) -> TableDefinition:
     """The result of applying `differences` to the definition from which they were computed."""
     differences = list(differences)
-    renamed = {fold_name(one.before.name): one.after for one in differences if isinstance(one, ColumnRenamed)}
-    removed = {fold_name(one.column.name) for one in differences if isinstance(one, ColumnRemoved)}
+    renamed = {
+        fold_name(difference.before.name): difference.after
+        for difference in differences
+        if isinstance(difference, ColumnRenamed)
+    }
+    removed = {fold_name(difference.column.name) for difference in differences if isinstance(difference, ColumnRemoved)}
     # All at once, as in the statement: names may be swapped, and given to others.
     names = ((fold_name(column.name), column) for column in definition.columns)
     columns = [renamed.get(name, column) for name, column in names if name not in removed]

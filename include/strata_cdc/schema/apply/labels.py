@@ -83,8 +83,8 @@ def _shown_of_two_bytes(raw: bytes, charset: str) -> str:
         size = 1 if alone else 2
         if at + size > len(raw):
             break
-        one = raw[at : at + size].decode(codec_of(charset), errors="replace")
-        text += one if len(one) == 1 and one != "\ufffd" else "?"
+        character = raw[at : at + size].decode(codec_of(charset), errors="replace")
+        text += character if len(character) == 1 and character != "\ufffd" else "?"
         at += size
     return text
 

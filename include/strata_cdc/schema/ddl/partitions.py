@@ -206,7 +206,7 @@ def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
 
 def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
     if cursor.ahead(1) != "(":
-        return tuple((one,) for one in _tuple(cursor))
+        return tuple((value,) for value in _tuple(cursor))
     cursor.expect("(")
     found = [_tuple(cursor)]
     while cursor.accept(","):

@@ -201,7 +201,7 @@ def statement_row(source: str, change: StatementChange) -> dict[str, Any]:
 def removal_rows(source: str, removals: Sequence[RowRemoval]) -> list[dict[str, Any]]:
     """DDL that removed rows, one row for each statement."""
     rows = []
-    for (seq, binlog_pos), group in groupby(removals, key=lambda one: (one.seq, one.binlog_pos)):
+    for (seq, binlog_pos), group in groupby(removals, key=lambda removal: (removal.seq, removal.binlog_pos)):
         tables = list(group)
         rows.append(
             {

@@ -74,8 +74,8 @@ def _followed(entries: Iterable[StoredEntry], cascades: list[ReportedCascades]) 
             followed[entry.name] = Cascade(entry.name, entry.seq)
         elif (entry.fingerprint is not None or entry.gap is not None) and known is not None:
             followed[entry.name] = Cascade(entry.name, known.since_seq)
-    for one in cascades:
-        _tell(one, followed)
+    for cascade in cascades:
+        _tell(cascade, followed)
     return followed
 
 

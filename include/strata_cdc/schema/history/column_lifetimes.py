@@ -62,8 +62,8 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
             if table is not None:
                 own.add(entry.version_id, table)
             _name(named, entry, own)
-    lives = [one.life() for one in tables if one.versions]
-    return tuple(sorted(lives, key=lambda one: one.versions[-1]))
+    lives = [table.life() for table in tables if table.versions]
+    return tuple(sorted(lives, key=lambda lifetime: lifetime.versions[-1]))
 
 
 def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[TableName, _Table]) -> _Table | None:
@@ -110,7 +110,7 @@ class _Table:
                     known.ended = version
                 elif (step := _step(version, column, definition)) != _step_of(known, version):
                     known.steps.append(step)
-        self._columns += [_Growing(number, [_step(version, one, definition)]) for number, one in columns.items()]
+        self._columns += [_Growing(number, [_step(version, column, definition)]) for number, column in columns.items()]
 
     def life(self) -> TableLife:
         """The lifetime so far."""

@@ -75,12 +75,16 @@ def bases_of(name: TableName, known: Collection[TableName]) -> list[TableName]:
         base = match[1] if match else ""
         # A table's own name may also begin with underscores.
         names = {base[count:] for count in range(len(base) - len(base.lstrip("_")) + 1)} if base else set()
-        table_names += [table for one in sorted(names) if (table := TableName(name.database, one)) in known]
+        table_names += [
+            table for table_name in sorted(names) if (table := TableName(name.database, table_name)) in known
+        ]
         if match and pattern is _GH_OST and len(name.table) == _LONGEST:
             table_names += [
-                one for one in sorted(known) if one.database == name.database and one.table.startswith(base)
+                known_name
+                for known_name in sorted(known)
+                if known_name.database == name.database and known_name.table.startswith(base)
             ]
-    return list(dict.fromkeys(one for one in table_names if one != name))
+    return list(dict.fromkeys(table_name for table_name in table_names if table_name != name))
 
 
 def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, int, int], bool]) -> NamedCopies:

@@ -231,7 +231,7 @@ def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partiti
         reason=reason,
         held=held,
         brings_rows=True,
-        exchanged_with=next((one for one in change.names if one != name), None),
+        exchanged_with=next((other for other in change.names if other != name), None),
         takes_partition=name != change.names[0],
     )
 
@@ -353,7 +353,7 @@ def _both(old: Column, new: Column) -> tuple[str, str]:
 def _left(changes: Sequence[Change]) -> set[TableName]:
     """Names, in lower case, whose rows continue under another name."""
     pairs = [pair for change in changes if isinstance(change, RenameTables) for pair in change.pairs]
-    moved = [one.name for one in changes if isinstance(one, AlterTable) and one.new_name is not None]
+    moved = [change.name for change in changes if isinstance(change, AlterTable) and change.new_name is not None]
     return {name.lower() for name in (*(old for old, _ in pairs), *moved)}
 
 

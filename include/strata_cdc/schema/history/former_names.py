@@ -39,7 +39,7 @@ def former_names(connection: sa.Connection, found: Collection[FormerName]) -> di
         connection: To the store.
         found: The texts, with the ids of their versions.
     """
-    names = {one: name_from_text(one[1]) for one in found}
+    names = {text: name_from_text(text[1]) for text in found}
     unclear = sorted({version for version, text in names if text.count(".") > 1 and not text.startswith("`")})
     version_id, *name = table_version.c.version_id, table_version.c.database_name, table_version.c.table_name
     for at in range(0, len(unclear), _CHUNK):

@@ -315,4 +315,4 @@ def _origins(
     places = {fold_name(name): at for at, name in enumerate(before)}
     if not new and not sources:
         return [places.get(fold_name(name)) for name in after]
-    return [None if (name := fold_name(one)) in new else places.get(sources.get(name, name)) for one in after]
+    return [None if (name := fold_name(old_name)) in new else places.get(sources.get(name, name)) for old_name in after]

@@ -43,8 +43,8 @@ def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEnt
         moved = entry if _came_alone(own, at) else None
         while moved is not None and moved.renamed_from is not None:
             earlier = _last_table(store, source, moved.renamed_from, moved)
-            entries += [one for one in earlier if (one.version_id, one.name) not in seen]
-            seen |= {(one.version_id, one.name) for one in earlier}
+            entries += [entry for entry in earlier if (entry.version_id, entry.name) not in seen]
+            seen |= {(entry.version_id, entry.name) for entry in earlier}
             moved = earlier[0] if earlier and _came_alone(earlier, 0) else None
     return sorted(entries, key=lambda entry: entry.order)
 

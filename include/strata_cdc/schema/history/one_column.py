@@ -95,8 +95,8 @@ class _Columns:
             if number in new and before.get(name) in gone:
                 self._unite(number, before[name])
 
-    def _unite(self, one: int, other: int) -> None:
-        first, second = self._end(one), self._end(other)
+    def _unite(self, left: int, other: int) -> None:
+        first, second = self._end(left), self._end(other)
         if first != second:
             self._names[first] |= self._names[second]
             self._same[second] = first

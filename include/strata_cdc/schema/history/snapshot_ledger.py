@@ -123,7 +123,8 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> SchemaSnapshot:
         lower_case_table_names=row.lower_case_table_names,
         tables={TableName(database, table): fingerprint for database, table, fingerprint in content.tables},
         databases=tuple(
-            DatabaseEntry(one.name, NamePresence.PRESENT, one.character_set, one.collation) for one in content.databases
+            DatabaseEntry(database.name, NamePresence.PRESENT, database.character_set, database.collation)
+            for database in content.databases
         ),
         views={
             TableName(*name): text

@@ -135,19 +135,21 @@ class SchemaStore:
             return self._add_definitions(connection, definitions)
 
     def _append_drifts(self, connection: sa.Connection, source: str, drifts: Sequence[Drift]) -> None:
-        self._add_definitions(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
+        self._add_definitions(
+            connection, (d for drift in drifts for d in (drift.replayed, drift.found) if d is not None)
+        )
         rows = [
             {
-                "snapshot_id": one.snapshot_id,
+                "snapshot_id": drift.snapshot_id,
                 "source": source,
-                "database_name": one.name.database,
-                "table_name": one.name.table,
-                "seq": one.seq,
-                "gtid_executed": one.gtid_executed,
-                "replayed": one.replayed.fingerprint if one.replayed is not None else None,
-                "found": one.found.fingerprint if one.found is not None else None,
+                "database_name": drift.name.database,
+                "table_name": drift.name.table,
+                "seq": drift.seq,
+                "gtid_executed": drift.gtid_executed,
+                "replayed": drift.replayed.fingerprint if drift.replayed is not None else None,
+                "found": drift.found.fingerprint if drift.found is not None else None,
             }
-            for one in drifts
+            for drift in drifts
         ]
         insert_rows(connection, drift, rows)
 
@@ -178,7 +180,9 @@ class SchemaStore:
         else:
             columns = table_version.c
             names = ((table.database, table.table), (table.database, ""), ("", ""))
-            speaks = sa.or_(*((columns.database_name == one) & (columns.table_name == two) for one, two in names))
+            speaks = sa.or_(
+                *((columns.database_name == database) & (columns.table_name == two) for database, two in names)
+            )
             query = sa.select(sa.func.max(columns.version_id)).where((columns.source == source) & speaks)
         with reading(self.engine) as connection:
             return int(connection.execute(query).scalar() or 0)
@@ -359,7 +363,7 @@ class SchemaStore:
                 query = sa.select(schema_version.c.id, *columns).where(
                     schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.server_id.is_not(None)
                 )
-                sessions.update((one, Session(*session)) for one, *session in connection.execute(query))
+                sessions.update((number, Session(*session)) for number, *session in connection.execute(query))
         return sessions
 
     def database(self, source: str, name: str) -> DatabaseEntry | None:

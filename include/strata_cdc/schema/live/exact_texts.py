@@ -103,14 +103,16 @@ class ExactTexts:
             pymysql.err.MySQLError: The connection to the server was lost.
         """
         told: dict[TableName, dict[str, Column]] = defaultdict(dict)
-        asked = [one for name, definition in page.items() for one in _questions(name, definition)]
+        asked = [question for name, definition in page.items() for question in _questions(name, definition)]
         for at in range(0, len(asked), _COLUMNS_AT_ONCE):
-            for one, texts in self._answers(asked[at : at + _COLUMNS_AT_ONCE]):
-                columns = told[one.table]
+            for question, texts in self._answers(asked[at : at + _COLUMNS_AT_ONCE]):
+                columns = told[question.table]
                 try:
-                    columns[one.column.name] = _told(columns.get(one.column.name, one.column), texts, one)
+                    columns[question.column.name] = _told(
+                        columns.get(question.column.name, question.column), texts, question
+                    )
                 except DdlError as error:
-                    self.doubtful[one.table] = f"column {one.column.name}: {error.message}"
+                    self.doubtful[question.table] = f"column {question.column.name}: {error.message}"
         for name, definition in page.items():
             told[name].update(self._binary_defaults(name, definition))
         return {name: _with_columns(definition, told[name]) for name, definition in page.items()}
@@ -121,8 +123,12 @@ class ExactTexts:
         written = self._written(name) if hidden else None
         columns: dict[str, Column] = {}
         for column in hidden:
-            one = None if written is None else written.column(column.name)
-            raw = None if one is None or one.column_type != column.column_type else known_bytes(one)
+            written_column = None if written is None else written.column(column.name)
+            raw = (
+                None
+                if written_column is None or written_column.column_type != column.column_type
+                else known_bytes(written_column)
+            )
             if raw is not None:
                 columns[column.name] = replace(column, default_bytes=hidden_default(column, raw))
         return columns
@@ -152,23 +158,23 @@ class ExactTexts:
             if reason is None:
                 raise
             if len(batch) > 1:
-                for one in batch:
-                    yield from self._answers([one])
+                for question in batch:
+                    yield from self._answers([question])
             elif _may_be_lost(batch[0].column):
                 said = f"characters of column {batch[0].column.name} are not known: information_schema shows `?`"
                 self.doubtful[batch[0].table] = f"{said} for them, and {reason}"
 
     def _ask(self, batch: Sequence[_Asked]) -> list[tuple[_Asked, list[bytes | None]]]:
         self.has_asked = True
-        found: list[list[bytes | None]] = [[None] * max(one.labels, 1) for one in batch]
+        found: list[list[bytes | None]] = [[None] * max(question.labels, 1) for question in batch]
         with self._released(), self._connection.cursor() as cursor:
-            cursor.execute(" UNION ALL ".join(one.query(at) for at, one in enumerate(batch)))
+            cursor.execute(" UNION ALL ".join(question.query(at) for at, question in enumerate(batch)))
             rows = cursor.fetchall()
         for at, number, text in rows:
             found[int(at)][max(int(number) - 1, 0)] = None if text is None else bytes.fromhex(text)
-        for at, one in enumerate(batch):
-            if not one.labels and found[at] == [None] and not one.is_empty:
-                found[at] = self._ask([one._replace(is_empty=True)])[0][1]
+        for at, question in enumerate(batch):
+            if not question.labels and found[at] == [None] and not question.is_empty:
+                found[at] = self._ask([question._replace(is_empty=True)])[0][1]
         return list(zip(batch, found, strict=True))
 
     @contextmanager
@@ -228,7 +234,7 @@ def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Colum
         if _has_lost(column.column_type):
             raise DdlError("the server does not tell its labels")
         return column
-    kind = replace(parse_column_type(column.column_type), labels=tuple(shown_label(one, charset) for one in raw))
+    kind = replace(parse_column_type(column.column_type), labels=tuple(shown_label(label, charset) for label in raw))
     return replace(column, column_type=kind.text, label_bytes=hidden_bytes(raw, charset))
 
 

@@ -82,7 +82,9 @@ _INTO: Final[dict[ValueClass, str]] = {
     ValueClass.GEOMETRY: "geometry bytes",
     ValueClass.VECTOR: "vector",
 }
-KNOWN: Final = frozenset((one, ValueClass(other)) for one, others in _INTO.items() for other in others.split())
+KNOWN: Final = frozenset(
+    (from_class, ValueClass(other)) for from_class, others in _INTO.items() for other in others.split()
+)
 """Pairs whose conversion is known for each value; single values that MySQL cuts or replaces are refused."""
 
 _OF_SESSION: Final = frozenset(
@@ -113,11 +115,11 @@ def keeps_values(before: Column, after: Column) -> bool:
     """Whether every value is the same afterwards, in the same type of the lake."""
     if before.nullable and not after.nullable:
         return False
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-    kind = value_class(one.kind)
-    if kind is not value_class(other.kind) or (after.auto_increment and not before.auto_increment):
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    kind = value_class(old.kind)
+    if kind is not value_class(new.kind) or (after.auto_increment and not before.auto_increment):
         return False
-    return _KEEPING[kind](one, other, before, after) if kind in _KEEPING else _is_same(one, other)
+    return _KEEPING[kind](old, new, before, after) if kind in _KEEPING else _is_same(old, new)
 
 
 def looks_alike(before: Column, after: Column) -> bool:
@@ -136,8 +138,8 @@ def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
     """Whether values get trailing blanks, which a CHAR otherwise does not show."""
     if not sql_mode & PAD_CHAR_TO_FULL_LENGTH:
         return False
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-    return one.kind is TypeKind.CHAR is not other.kind
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    return old.kind is TypeKind.CHAR is not new.kind
 
 
 def other_labels(before: Column, after: Column, sql_mode: int) -> str | None:
@@ -169,12 +171,12 @@ def _may_be_equal(labels: Sequence[str], collation: str | None) -> bool:
 
 def unknown_conversion(before: Column, after: Column, sql_mode: int = 0, time_zone: str | None = None) -> str | None:
     """Why the values of a column after the change do not follow from those before; None if they do."""
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-    pair = value_class(one.kind), value_class(other.kind)
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    pair = value_class(old.kind), value_class(new.kind)
     shown = f"{before.column_type} to {after.column_type}"
     if pair in _OF_SESSION and (pair not in KNOWN or offset_of(time_zone) is None):
         return f"{after.name}: what a conversion of {shown} gives depends on the session's time zone{_shown(time_zone)}"
-    if pair not in KNOWN or _is_odd(one, other, pair):
+    if pair not in KNOWN or _is_odd(old, new, pair):
         return f"{after.name}: how MySQL converts {shown} is not known here"
     if is_padded(before, after, sql_mode):
         return f"{after.name}: PAD_CHAR_TO_FULL_LENGTH is on, so that {shown} keeps blanks that no row event has"
@@ -187,30 +189,30 @@ def _shown(time_zone: str | None) -> str:
     return "" if time_zone is None else f" ({time_zone})"
 
 
-def _is_odd(column_type: ColumnType, other: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:
+def _is_odd(old: ColumnType, new: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:
     """FLOAT(7,3) rounds differently; ZEROFILL shows in texts."""
-    if _is_same(column_type, other):
+    if _is_same(old, new):
         return False
     rounds = ValueClass.FLOATING
-    if (pair[1] is rounds and other.decimals is not None) or (pair[0] is rounds and column_type.decimals is not None):
+    if (pair[1] is rounds and new.decimals is not None) or (pair[0] is rounds and old.decimals is not None):
         return True
-    return column_type.zerofill and pair[0] is not ValueClass.INTEGER and pair[1] in {ValueClass.TEXT, ValueClass.BYTES}
+    return old.zerofill and pair[0] is not ValueClass.INTEGER and pair[1] in {ValueClass.TEXT, ValueClass.BYTES}
 
 
 # What keeps values ------------------------------------------------------------------------------
 
 
-def _is_same(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
-    return column_type == other
+def _is_same(old: ColumnType, new: ColumnType, *_: Column) -> bool:
+    return old == new
 
 
-def _same_integer(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
+def _same_integer(old: ColumnType, new: ColumnType, *_: Column) -> bool:
     # The display width is not part of the value.
-    return column_type.kind is other.kind and column_type.unsigned == other.unsigned
+    return old.kind is new.kind and old.unsigned == new.unsigned
 
 
-def _longer_text(column_type: ColumnType, other: ColumnType, before: Column, after: Column) -> bool:
-    if TypeKind.CHAR is other.kind is not column_type.kind:
+def _longer_text(old: ColumnType, new: ColumnType, before: Column, after: Column) -> bool:
+    if TypeKind.CHAR is new.kind is not old.kind:
         return False
     charset = after.character_set or ""
     if charset not in {before.character_set, "utf8mb4"}:
@@ -218,7 +220,7 @@ def _longer_text(column_type: ColumnType, other: ColumnType, before: Column, aft
     if charset != before.character_set and before.character_set in MANY_TO_ONE:
         # Values that were different may become equal.
         return False
-    return _room(other) >= _needed(column_type, before.character_set or "", after_is_text=other.length is None)
+    return _room(new) >= _needed(old, before.character_set or "", after_is_text=new.length is None)
 
 
 def _room(kind: ColumnType) -> int:
@@ -238,23 +240,23 @@ def _capacity(kind: ColumnType) -> int:
     return kind.kind.facts.capacity(kind) if kind.kind.facts.capacity is not None else kind.length or 0
 
 
-def _longer_bytes(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
-    if other.kind is TypeKind.BINARY:
-        return column_type == other
-    return _room(other) >= _room(column_type)
+def _longer_bytes(old: ColumnType, new: ColumnType, *_: Column) -> bool:
+    if new.kind is TypeKind.BINARY:
+        return old == new
+    return _room(new) >= _room(old)
 
 
-def _more_labels(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
-    return set(column_type.labels) <= set(other.labels)
+def _more_labels(old: ColumnType, new: ColumnType, *_: Column) -> bool:
+    return set(old.labels) <= set(new.labels)
 
 
-def _more_members(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
+def _more_members(old: ColumnType, new: ColumnType, *_: Column) -> bool:
     """Members are shown in the order of the type."""
-    return [label for label in other.labels if label in set(column_type.labels)] == list(column_type.labels)
+    return [label for label in new.labels if label in set(old.labels)] == list(old.labels)
 
 
-def _more_digits(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
-    return (other.length or 0) >= (column_type.length or 0)
+def _more_digits(old: ColumnType, new: ColumnType, *_: Column) -> bool:
+    return (new.length or 0) >= (old.length or 0)
 
 
 def _any_geometry(_one: ColumnType, _other: ColumnType, *_: Column) -> bool:

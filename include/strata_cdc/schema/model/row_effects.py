@@ -143,8 +143,11 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
         show."""
         if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
             return ""
-        said = [f"all get {', '.join(f'{one.column} = {one.shown}' for one in self.filled)}" if self.filled else ""]
-        said += [f"{one.column} changes from {one.before} to {one.after}" for one in self.converted]
+        said = [f"all get {', '.join(f'{fill.column} = {fill.shown}' for fill in self.filled)}" if self.filled else ""]
+        said += [
+            f"{conversion.column} changes from {conversion.before} to {conversion.after}"
+            for conversion in self.converted
+        ]
         which = "all" if self.is_whole else f"those of partition {', '.join(self.partitions)}"
         if self.exchanged_with is not None:
             said.append(f"{which} change places with those of {self.exchanged_with}")

@@ -67,15 +67,15 @@ def _length_of(column_type: ColumnType) -> int:
 
 _NO_METADATA = _constant(0)
 _PRECISION = Metadata(
-    lambda one, _: _length_of(one) << 8 | (one.decimals or 0), lambda metadata, _: (metadata >> 8, metadata & 0xFF)
+    lambda kind, _: _length_of(kind) << 8 | (kind.decimals or 0), lambda metadata, _: (metadata >> 8, metadata & 0xFF)
 )
 _BITS = Metadata(
-    lambda one, _: _length_of(one) // 8 << 8 | _length_of(one) % 8, lambda metadata, _: (bit_length(metadata), None)
+    lambda kind, _: _length_of(kind) // 8 << 8 | _length_of(kind) % 8, lambda metadata, _: (bit_length(metadata), None)
 )
-_BYTES = Metadata(lambda one, wide: _length_of(one) * wide, lambda metadata, wide: (metadata // wide, None))
-_ENUM = Metadata(lambda one, _: 1 if len(one.labels) < 256 else 2)
-_SET = Metadata(lambda one, _: 8 if len(one.labels) > 32 else (len(one.labels) + 7) // 8)
-_FRACTION = Metadata(lambda one, _: one.length or 0, lambda metadata, _: (metadata, None))
+_BYTES = Metadata(lambda kind, wide: _length_of(kind) * wide, lambda metadata, wide: (metadata // wide, None))
+_ENUM = Metadata(lambda kind, _: 1 if len(kind.labels) < 256 else 2)
+_SET = Metadata(lambda kind, _: 8 if len(kind.labels) > 32 else (len(kind.labels) + 7) // 8)
+_FRACTION = Metadata(lambda kind, _: kind.length or 0, lambda metadata, _: (metadata, None))
 
 
 class TypeFacts(Struct, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class TypeKind(StrEnum):
             default_length=2048,  # sql/field.h, `default_vector_dimensions`
             zero_length=NO_DIMENSIONS,
             logged_as_bytes=4,
-            capacity=lambda one: 0 if one.length == NO_DIMENSIONS else (one.length or 0) * 4,
+            capacity=lambda kind: 0 if kind.length == NO_DIMENSIONS else (kind.length or 0) * 4,
             has_idle_charset=True,
         ),
     )

@@ -40,7 +40,7 @@ class TemporaryTables:
         found = cls()
         found._knows_all = kept.knows_all
         for session in kept.sessions:
-            known = [_known(*one) for one in session.known] or [unseen] * len(session.names)
+            known = [_known(*names_of) for names_of in session.known] or [unseen] * len(session.names)
             found._tables[session.thread_id] = dict(zip(starmap(TableName, session.names), known, strict=True))
         return found
 
@@ -50,7 +50,7 @@ class TemporaryTables:
         for thread_id, tables in self._tables.items():
             ordered = sorted(tables.items())
             names = tuple((name.database, name.table) for name, _ in ordered)
-            sessions += [SessionTables(thread_id, names, tuple(_text(one) for _, one in ordered))] if names else []
+            sessions += [SessionTables(thread_id, names, tuple(_text(text) for _, text in ordered))] if names else []
         return TemporarySessions(self._knows_all, tuple(sessions))
 
     def server_restarted(self) -> None:

@@ -294,7 +294,7 @@ class Tracker:
         """Drops snapshots before a transaction without a GTID: then no GTID set gives their position in the stream."""
         if transaction.gtid is not None or transaction.incident is not None:
             return
-        for snapshot in [one for one in self._snapshots if one.position is None]:
+        for snapshot in [waiting for waiting in self._snapshots if waiting.position is None]:
             self._snapshots.remove(snapshot)
             text = f"snapshot {snapshot.id} was taken by GTID set, and the stream goes on with transactions without one"
             self._settle(SnapshotOutcome(snapshot.id, USELESS, text))

@@ -109,7 +109,7 @@ class _Streams:
             shared = self._of(source)
             require_matchable(table)
             name, lineage = shared.source.name, shared.source.lineage
-            names = tuple(sorted({one.strip().casefold() for one in columns.split(",") if one.strip()}))
+            names = tuple(sorted({name.strip().casefold() for name in columns.split(",") if name.strip()}))
             reader = HttpReader(
                 shared,
                 parse_bound(last_event_id or start, name, lineage),

@@ -103,20 +103,20 @@ class ShellDump:
         bases = [base, *(about.get("basenames") or {}).values()]
         wanted = bases[1:] or bases
         extension = re.escape(about["extension"])
-        for one in wanted:
-            pattern = re.compile(rf"{re.escape(one)}(@@?)(\d+)\.{extension}")
+        for table in wanted:
+            pattern = re.compile(rf"{re.escape(table)}(@@?)(\d+)\.{extension}")
             found = {
                 int(match[2]): (path, match[1])
                 for path in self._path.iterdir()
                 if (match := pattern.fullmatch(path.name)) is not None
             }
-            if (self._path / f"{one}.{about['extension']}").exists():
-                yield self._path / f"{one}.{about['extension']}"
+            if (self._path / f"{table}.{about['extension']}").exists():
+                yield self._path / f"{table}.{about['extension']}"
                 continue
             # The name of the last file has two signs before its number.
             is_whole = [sign for _, (_, sign) in sorted(found.items())] == ["@"] * (len(found) - 1) + ["@@"]
             if not is_whole or sorted(found) != list(range(len(found))):
-                raise BadData(f"files of {one} are missing from the dump", file=str(self._path))
+                raise BadData(f"files of {table} are missing from the dump", file=str(self._path))
             yield from (path for _, (path, _) in sorted(found.items()))
 
     def _json(self, name: str) -> dict[str, Any]:

@@ -74,12 +74,12 @@ def take_in(
         backup.load(server)
         chosen = choose(backup.tables)
         found = [_take(source, table, server, stream, window) for table in chosen]
-    errors = [one for one in found if isinstance(one, StrataError)]
+    errors = [outcome for outcome in found if isinstance(outcome, StrataError)]
     if errors and len(found) == 1:
         raise errors[0]
     return DumpReport(
         source.name,
-        tuple(one for one in found if isinstance(one, TableDumped)),
+        tuple(outcome for outcome in found if isinstance(outcome, TableDumped)),
         tuple(error.facts() for error in errors),
     )
 
