@@ -347,12 +347,12 @@ class Invalidator:
         arguments: list[str | int] = [str(self._checkpoint), set_text(after), self._shapes.digest, int(adopts)]
         arguments += [MARK_MILLISECONDS, len(batch.whole), *sorted(batch.whole), len(words)]
         arguments += [word for pair in sorted(words.items()) for word in pair]
-        found = self._cache.run(
+        answer = self._cache.run(
             "invalidate", [key for key, _ in entries], [*arguments, *(gtids for _, gtids in entries)]
         )
-        status = found[0].decode()
+        status = answer[0].decode()
         if status == "overtaken":
-            self._checkpoint = parse_executed(found[1].decode())
+            self._checkpoint = parse_executed(answer[1].decode())
             return False
         if status == "lost":
             raise _Again
@@ -365,8 +365,8 @@ class Invalidator:
         self._checkpoint = after
         if words:
             self._words = None
-        self._count(batch, len(entries), found[2], found[3])
-        if found[1]:
+        self._count(batch, len(entries), answer[2], answer[3])
+        if answer[1]:
             self._target = None
             self._acknowledged |= after
             self._on_acknowledged(after)

@@ -105,10 +105,10 @@ class LiveTables(Struct, frozen=True):
         )
 
     def _kind(self, table: str) -> str | None:
-        found = self.tables.get(table)
-        if found is None and self.folds_names:
-            found = next((kind for name, kind in self.tables.items() if name.lower() == table.lower()), None)
-        return found
+        known_kind = self.tables.get(table)
+        if known_kind is None and self.folds_names:
+            known_kind = next((kind for name, kind in self.tables.items() if name.lower() == table.lower()), None)
+        return known_kind
 
     def _near(self, table: str) -> list[str]:
         database = table.split(".", maxsplit=1)[0].lower() + "."

@@ -118,23 +118,23 @@ class Cache:
             SourceUnavailableError: The server does not receive what is required, or what was invalidated, in time.
             CacheUnavailableError: The cache does not know what was invalidated, and only proven values are wanted.
         """
-        found = self._peek(shape, key, at_least)
-        if found is not None and found.is_hit:
+        entry = self._peek(shape, key, at_least)
+        if entry is not None and entry.is_hit:
             self.counts.hits += 1
-            return found.value
+            return entry.value
         self.counts.misses += 1
-        if self._only_proven and (found is None or not found.is_proof):
+        if self._only_proven and (entry is None or not entry.is_proof):
             raise CacheUnavailableError(
-                "the cache cannot say what has been invalidated" + (f": {found.said}" if found else ""),
+                "the cache cannot say what has been invalidated" + (f": {entry.said}" if entry else ""),
                 remedy="It can once `strata cache follow` has caught up.",
             )
-        needed = parse_executed(found.token) if found is not None else NOTHING
+        needed = parse_executed(entry.token) if entry is not None else NOTHING
         if at_least is not None:
             needed |= self._executed(at_least)
         # Before the query: what is read next is at least as fresh.
         token = self._token_with(connection, needed, wait_seconds)
         value = load()
-        if found is not None and found.said == "miss":
+        if entry is not None and entry.said == "miss":
             self._keep(shape, key, value, token)
         else:
             self.counts.without += 1

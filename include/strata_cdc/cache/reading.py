@@ -30,8 +30,8 @@ class CacheStream:
         if not self._toucher.kinds and not (isinstance(event, Heartbeat) and self._stream.tracked_from() is not None):
             self._look(event)
         if isinstance(event, Commit):
-            found, self._touched = self._touched, Touched()
-            return found
+            touched, self._touched = self._touched, Touched()
+            return touched
         if isinstance(event, RowChange):
             self._toucher.row(event, self._touched)
         elif isinstance(event, UnreadableChange):

@@ -149,25 +149,25 @@ class CacheServer:
     def look(self) -> CacheState | None:
         """The state of the cache; None if it knows nothing. Raises as `command` does."""
         here, flat = self.run("look")
-        found = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2], strict=True)}
-        if "checkpoint" not in found:
+        fields = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2], strict=True)}
+        if "checkpoint" not in fields:
             return None
-        if int(found["format"]) > FORMAT:
+        if int(fields["format"]) > FORMAT:
             raise CacheRefusedError(
-                f"the cache at {self.shown} has form {found['format']}", remedy="Use a newer version of Strata."
+                f"the cache at {self.shown} has form {fields['format']}", remedy="Use a newer version of Strata."
             )
-        shapes = {key.removeprefix("shape:"): word for key, word in found.items() if key.startswith("shape:")}
+        shapes = {key.removeprefix("shape:"): word for key, word in fields.items() if key.startswith("shape:")}
         return CacheState(
-            found["history"],
-            found["epoch"],
-            parse_executed(found["checkpoint"]),
-            found["owner"],
-            found["server"] == here.decode(),
-            int(found["format"]) == FORMAT,
+            fields["history"],
+            fields["epoch"],
+            parse_executed(fields["checkpoint"]),
+            fields["owner"],
+            fields["server"] == here.decode(),
+            int(fields["format"]) == FORMAT,
             shapes,
-            {key.removeprefix("since:"): int(at) for key, at in found.items() if key.startswith("since:")},
-            int(found["log"]),
-            int(found["records"]),
+            {key.removeprefix("since:"): int(at) for key, at in fields.items() if key.startswith("since:")},
+            int(fields["log"]),
+            int(fields["records"]),
         )
 
     def log(self) -> Iterator[dict[str, str]]:

@@ -105,7 +105,7 @@ def kinds_of_shape(shape: Shape, lookup: Callable[[TableName], TableDefinition])
     Returns:
         The kinds, or None if it cannot be served, and why.
     """
-    found: dict[str, str] = {}
+    kinds_of_table: dict[str, str] = {}
     for table, columns in shape.tables.items():
         try:
             definition = lookup(TableName.of(table))
@@ -120,11 +120,11 @@ def kinds_of_shape(shape: Shape, lookup: Callable[[TableName], TableDefinition])
             if kind is None:
                 return None, _fault(table, name, column)
             kinds += kind
-        found[table] = kinds
-    if len(set(found.values())) > 1:
-        listed = ", ".join(f"{table} {kinds}" for table, kinds in found.items())
+        kinds_of_table[table] = kinds
+    if len(set(kinds_of_table.values())) > 1:
+        listed = ", ".join(f"{table} {kinds}" for table, kinds in kinds_of_table.items())
         return None, f"the key's columns are of different kinds in its tables: {listed}"
-    return next(iter(found.values()), ANY_KINDS), ""
+    return next(iter(kinds_of_table.values()), ANY_KINDS), ""
 
 
 def _fault(table: str, name: str, column: Column | None) -> str:

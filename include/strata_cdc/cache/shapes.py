@@ -59,15 +59,15 @@ class Shapes(Struct, frozen=True):
         Raises:
             Usage: A shape means nothing; all mistakes are reported.
         """
-        found = cls(source, tuple(sorted(shapes, key=lambda shape: shape.name)), lineage)
-        mistakes = [mistake for shape in found.shapes for mistake in _mistakes(shape)]
-        names = [shape.name for shape in found.shapes]
+        made = cls(source, tuple(sorted(shapes, key=lambda shape: shape.name)), lineage)
+        mistakes = [mistake for shape in made.shapes for mistake in _mistakes(shape)]
+        names = [shape.name for shape in made.shapes]
         mistakes += [f"shape {name} is declared twice" for name in sorted({n for n in names if names.count(n) > 1})]
         if not names:
             mistakes.append("no shape is declared")
         if mistakes:
             raise Usage("; ".join(mistakes), remedy="`docs/caches.md` shows how shapes are declared.")
-        return found
+        return made
 
     @classmethod
     def read(cls, path: str | Path) -> Shapes:

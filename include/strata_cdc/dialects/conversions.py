@@ -60,8 +60,8 @@ def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr |
     pair, case = (value_class(old.kind), value_class(new.kind)), _Case(value, step, old, new, dialect)
     if step.after.auto_increment and not step.before.auto_increment:
         return _numbered(case) if pair == (_C.INTEGER, _C.INTEGER) else None
-    found = _SQL.get(pair)
-    return None if found is None else found(case)
+    write = _SQL.get(pair)
+    return None if write is None else write(case)
 
 
 def is_whole(step: TypeChange) -> bool:

@@ -88,18 +88,18 @@ def _create(view: exp.Table, selects: Sequence[exp.Select], dialect: Dialect) ->
 
 def _value(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect, *, published: bool = True) -> exp.Expr:
     name = column.published if published else column.name
-    found = mine.get(column.name.lower())
-    if found is None:
+    own_column = mine.get(column.name.lower())
+    if own_column is None:
         return exp.alias_(typed(exp.null(), column.kind, dialect), name, quoted=True)
-    own = found.published if published else found.name
+    own = own_column.published if published else own_column.name
     return exp.alias_(exp.Column(this=_name(own)), name, quoted=True)
 
 
 def _before(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect) -> exp.Expr:
-    found = mine.get(column.name.lower())
-    if found is None:
+    own_column = mine.get(column.name.lower())
+    if own_column is None:
         return typed(exp.null(), column.kind, dialect)
-    return exp.Dot(this=exp.Column(this=_name(BEFORE)), expression=_name(found.published))
+    return exp.Dot(this=exp.Column(this=_name(BEFORE)), expression=_name(own_column.published))
 
 
 def _name(text: str) -> exp.Identifier:

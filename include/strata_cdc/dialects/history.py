@@ -229,14 +229,14 @@ class HistoryWriter(RowsWriter):
 
     def _segment(self, seq: exp.Expr) -> exp.Expr:
         """How often the table had been emptied before a transaction."""
-        found = [
+        cases = [
             exp.If(
                 this=exp.LT(this=seq.copy(), expression=exp.Literal.number(emptied.seq)), true=exp.Literal.number(at)
             )
             for at, emptied in enumerate(self._history.emptied)
         ]
-        last = exp.Literal.number(len(found))
-        return exp.alias_(exp.Case(ifs=found, default=last) if found else last, "segment", quoted=True)
+        last = exp.Literal.number(len(cases))
+        return exp.alias_(exp.Case(ifs=cases, default=last) if cases else last, "segment", quoted=True)
 
     def _base(self, base: Branch) -> exp.Select:
         """The rows at the begin: it is not known since when they have had these values."""

@@ -89,18 +89,18 @@ def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect
     if not lookups:
         return relation
     rows = exp.select("*").from_(relation).subquery("rows")
-    found = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows)
+    query = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows)
     for lookup in lookups:
         made, (before, after, text) = _mapping(lookup.place), _names(_mapping(lookup.place))
-        found = found.select(exp.alias_(exp.column(name_of(after), name_of(lookup.name)), lookup.name, quoted=True))
+        query = query.select(exp.alias_(exp.column(name_of(after), name_of(lookup.name)), lookup.name, quoted=True))
         if made.texts is not None:
             of_text = exp.column(name_of(text), name_of(lookup.name))
-            found = found.select(exp.alias_(of_text, text_name(lookup.name), quoted=True))
+            query = query.select(exp.alias_(of_text, text_name(lookup.name), quoted=True))
         mapping = exp.alias_(exp.to_table(made.name), lookup.name, quoted=True, table=True)
         key = exp.column(name_of(before), name_of(lookup.name))
         is_it = exp.EQ(this=key, expression=_comparable(lookup.value, _kind(lookup.place), dialect))
-        found = found.join(mapping, on=is_it, join_type="left")
-    return found.subquery()
+        query = query.join(mapping, on=is_it, join_type="left")
+    return query.subquery()
 
 
 def _mapping(place: ColumnSource) -> MadeValues:

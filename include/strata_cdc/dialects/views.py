@@ -393,10 +393,10 @@ class Writer:
     def _told(self, at: int) -> exp.Expr:
         """The value after an event; an error if it is not known."""
         column = self._source.columns[at]
-        found, value, why = column_of(f"v{at}"), self._part(at, "v"), self._part(at, "u")
+        made, value, why = column_of(f"v{at}"), self._part(at, "v"), self._part(at, "u")
         lacks = exp.Literal.string(f"{column.name}: {NO_IMAGE}")
         fails = [
-            exp.If(this=exp.Is(this=found, expression=exp.null()), true=self._fails(lacks, column)),
+            exp.If(this=exp.Is(this=made, expression=exp.null()), true=self._fails(lacks, column)),
             exp.If(this=exp.Not(this=exp.Is(this=why, expression=exp.null())), true=self._fails(why.copy(), column)),
         ]
         return exp.Case(ifs=fails, default=value)
@@ -531,8 +531,8 @@ class Writer:
         if place.by_text:
             made = place.made
             has_texts = made is not None and made.texts is not None
-            found = column_of(text_name(_looked_up(made, inside))) if made is not None and has_texts else exp.null()
-            return self._typed(found, pa.string())
+            kept_text = column_of(text_name(_looked_up(made, inside))) if made is not None and has_texts else exp.null()
+            return self._typed(kept_text, pa.string())
         kept = self._kept_text(place, column, inside)
         if place.of_null is not None:
             is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())

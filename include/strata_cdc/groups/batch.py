@@ -90,13 +90,13 @@ class GroupPlaces(Mapping[int, "GroupPlace"]):
         return ordinals_in(self.seqs, seqs)
 
     def __getitem__(self, seq: int) -> GroupPlace:
-        found = self._made.get(seq)
-        if found is None:
+        place = self._made.get(seq)
+        if place is None:
             at = int(np.searchsorted(self.seqs, seq))
             if at == len(self.seqs) or self.seqs[at] != seq:
                 raise KeyError(seq)
-            found = self._made[seq] = GroupPlace(self, at)
-        return found
+            place = self._made[seq] = GroupPlace(self, at)
+        return place
 
     def __iter__(self) -> Iterator[int]:
         # In most cases only the first is needed.
@@ -145,5 +145,5 @@ class GroupPlace(TransactionPlace):
 
 def shown_of(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:
     """Returns more keys of the lines of an epoch's transactions."""
-    found: dict[str, Any] = {"epoch": epoch} if epoch else {}
-    return {**found, "possible_duplicate": True} if may_be_copy else found
+    shown: dict[str, Any] = {"epoch": epoch} if epoch else {}
+    return {**shown, "possible_duplicate": True} if may_be_copy else shown

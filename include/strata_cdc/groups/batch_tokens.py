@@ -122,13 +122,15 @@ class GroupBatchTokens:
         front, moving = self._stretch.at(begin), dict[str, _Moving]()
         for places in self._parts:
             first, stop = np.searchsorted(places.ranks, [begin, end]).tolist()
-            found = _moving(places, range(begin, end), front) if first < stop else None
+            moving_of_source = _moving(places, range(begin, end), front) if first < stop else None
             source = places.part.source
-            if isinstance(found, _Moving):
-                moving[source] = found
-            elif first < stop and (found is not None or source not in known):
-                known = known if found is not None else known | {source}
-                yield from self._cut(begin, int(places.ranks[first if found is None else found]), end, known)
+            if isinstance(moving_of_source, _Moving):
+                moving[source] = moving_of_source
+            elif first < stop and (moving_of_source is not None or source not in known):
+                known = known if moving_of_source is not None else known | {source}
+                yield from self._cut(
+                    begin, int(places.ranks[first if moving_of_source is None else moving_of_source]), end, known
+                )
                 return
         yield _Segment(begin, end, front.packed, moving if self._is_plain(begin, end, front, moving) else None)
 
@@ -166,10 +168,10 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
     first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
     transaction, known = piece.place(part.begin + first), front.packed.get(part.source)
     gtid = transaction.record.gtid
-    found = None if gtid is None or known is None else growing(transaction.before, gtid)
-    if found is None or known is None:
+    growth = None if gtid is None or known is None else growing(transaction.before, gtid)
+    if growth is None or known is None:
         return None
-    index, limit = found
+    index, limit = growth
     if not _leads_up(known, packed_place(transaction.before), index):
         return None
     rows = piece.rows[part.begin + first : part.begin + stop]
@@ -209,23 +211,23 @@ class GroupTokens:
 
     def after(self, seqs: Ints) -> Texts:
         """Returns the token after each of some transactions."""
-        found, ranks = [], self._ranks(seqs)
+        texts, ranks = [], self._ranks(seqs)
         for segment, some in self._tokens.each(ranks):
             if segment.moving is None:
-                found.append(Texts.of([place.after_text.encode() for place in self._each(seqs[some])]))
+                texts.append(Texts.of([place.after_text.encode() for place in self._each(seqs[some])]))
             else:
-                found.append(segment.after(ranks[some]))
-        return Texts.joined(found)
+                texts.append(segment.after(ranks[some]))
+        return Texts.joined(texts)
 
     def inside(self, seqs: Ints) -> TokenHeads:
         """Returns the begin of the tokens inside each of some transactions."""
-        found, ranks = [], self._ranks(seqs)
+        heads, ranks = [], self._ranks(seqs)
         for segment, some in self._tokens.each(ranks):
             if segment.moving is None:
-                found.append(heads_one_by_one([place.steps for place in self._each(seqs[some])]))
+                heads.append(heads_one_by_one([place.steps for place in self._each(seqs[some])]))
             else:
-                found.append(segment.inside(ranks[some], self._places.part.source))
-        return joined_heads(found)
+                heads.append(segment.inside(ranks[some], self._places.part.source))
+        return joined_heads(heads)
 
     def more_keys(self, seqs: Ints) -> Texts | None:
         """Returns more keys of the lines of a source that came with a switchover; None: no line has any."""

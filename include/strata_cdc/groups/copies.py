@@ -76,7 +76,9 @@ class PositionColumn:
         return after - before
 
     def _position(self, image: dict[str, Any] | None) -> Executed:
-        value = next((found for name, found in (image or {}).items() if fold_name(name) == fold_name(self.name)), None)
+        value = next(
+            (content for name, content in (image or {}).items() if fold_name(name) == fold_name(self.name)), None
+        )
         if value is None:
             return NOTHING
         text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -84,20 +84,20 @@ class DueTransactions(Generic[What]):
 
     def between(self, begin: int, end: int) -> DueTransactions[What]:
         """Returns the transactions with the ranks from `begin` to the last before `end`."""
-        parts, found = [], []
+        parts, ranks_between = [], []
         for part, ranks in zip(self.parts, self.ranks, strict=True):
             first, stop = np.searchsorted(ranks, [begin, end]).tolist()
             if first < stop:
                 parts.append(DueChunk(part.source, part.piece, part.begin + first, part.times[first:stop]))
-                found.append(ranks[first:stop] - begin)
-        return DueTransactions(parts, found)
+                ranks_between.append(ranks[first:stop] - begin)
+        return DueTransactions(parts, ranks_between)
 
 
 def _ranks(parts: Sequence[DueChunk[What]]) -> list[Ints]:
     if len(parts) < 2:
         return [np.arange(len(part.times)) for part in parts]
     times = np.concatenate([part.times for part in parts])
-    found = np.empty(len(times), np.int64)
+    ranks_of_all = np.empty(len(times), np.int64)
     # A stable sort merges the sorted parts; transactions of the same time stay in the order of the parts.
-    found[np.argsort(times, kind="stable")] = np.arange(len(times))
-    return np.split(found, np.cumsum([len(part.times) for part in parts])[:-1])
+    ranks_of_all[np.argsort(times, kind="stable")] = np.arange(len(times))
+    return np.split(ranks_of_all, np.cumsum([len(part.times) for part in parts])[:-1])

@@ -121,9 +121,9 @@ class Merge(Generic[What]):
         time, or before a proved time, counts as that time: a server's clock may jump back, but its stream never does.
         `piece` can be anything; it comes back in what is due.
         """
-        member, found = self._members[source], np.asarray(times, np.int64)
-        if len(found):
-            monotone = np.maximum.accumulate(np.maximum(found, max(member.newest, member.proved)))
+        member, ascending = self._members[source], np.asarray(times, np.int64)
+        if len(ascending):
+            monotone = np.maximum.accumulate(np.maximum(ascending, max(member.newest, member.proved)))
             member.newest = int(monotone[-1])
             member.waiting.append(_Waiting(monotone, piece))
             member.stand()

@@ -270,8 +270,8 @@ class OpenedGroup:
 
 def _borders(due: DueTransactions[SpanTransactions | HopPiece]) -> list[int]:
     """The ordinals at which what is due is cut."""
-    found = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
+    borders = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
     for part, ranks in zip(due.parts, due.ranks, strict=True):
         if isinstance(part.piece, HopPiece):
-            found |= {int(ranks[0]), int(ranks[0]) + 1}
-    return sorted(found)
+            borders |= {int(ranks[0]), int(ranks[0]) + 1}
+    return sorted(borders)

@@ -128,12 +128,12 @@ class Path:
         """Returns the sources whose transactions a source has as copies, with their GTIDs; and their lineages. These
         are the sources of its settings; and of the sources from which it takes over, those with transactions that it
         also had when it took over."""
-        found, hop = dict(self._sources[source].copied_from), self.hop_to(source)
+        lineages, hop = dict(self._sources[source].copied_from), self.hop_to(source)
         has = None if hop is None else hop.new[source]
         for name, end in hop.old.items() if hop and has else ():
             if end is not None and has is not None and end & has:
-                found.setdefault(name, self._sources[name].lineage)
-        return found
+                lineages.setdefault(name, self._sources[name].lineage)
+        return lineages
 
     def number(self, hop: Hop) -> int:
         """Returns the epoch that a switchover begins, from 1."""

@@ -141,11 +141,11 @@ class SpanTransactions:
         """How many steps of the last transaction there are."""
         seq = int(self._open or 0)
         statements = self.own[seq].statements
-        found = [ddl.number for ddl in self._span.ddl if ddl.place.record.seq == seq]
+        steps = [ddl.number for ddl in self._span.ddl if ddl.place.record.seq == seq]
         for _, batch in self._span.rows:
             rows = row_ordinals(batch)[row_seqs(batch) == seq]
-            found += [statements + int(rows.max()) + 1] if len(rows) else []
-        return max(found)
+            steps += [statements + int(rows.max()) + 1] if len(rows) else []
+        return max(steps)
 
 
 def _together(parts: Sequence[Ints], batch: TransactionColumns) -> Ints:

@@ -93,9 +93,9 @@ class Inbox:
         with self._changed:
             if not self._found:
                 self._changed.wait(seconds)
-            found = list(self._found)
+            messages = list(self._found)
             self._found.clear()
-            return found
+            return messages
 
     def go_on(self, paused: Collection[str]) -> None:
         """Lets all sources continue, except the paused ones."""
@@ -141,14 +141,14 @@ class SourceReader(threading.Thread):
         """Ends the stream soon."""
         self._stream.close()
 
-    def _take(self, found: StreamBatch | Heartbeat) -> None:
-        if not isinstance(found, Heartbeat):
-            some = put_together(found)
+    def _take(self, item: StreamBatch | Heartbeat) -> None:
+        if not isinstance(item, Heartbeat):
+            some = put_together(item)
             self._inbox.put(self.source, some, sum(batch.batch.nbytes for batch in some.batches))
             return
-        self._inbox.put(self.source, ReaderPosition(found.place))
+        self._inbox.put(self.source, ReaderPosition(item.place))
         try:
-            proved = None if self._server is None else self._prove(found.place, self._server)
+            proved = None if self._server is None else self._prove(item.place, self._server)
         except StrataError as error:
             self._inbox.put(self.source, Unreachable(error))
             return

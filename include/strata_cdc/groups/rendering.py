@@ -78,19 +78,19 @@ class GroupBatchEvents:
 
 
 def rendered(
-    rendering: GroupBatchEvents, found: GroupBatch | HopPiece | GroupHeartbeat
+    rendering: GroupBatchEvents, item: GroupBatch | HopPiece | GroupHeartbeat
 ) -> Iterator[Event | GroupHop | GroupHeartbeat]:
     """Yields the events of a batch, a switchover or a heartbeat."""
-    if isinstance(found, GroupBatch):
-        return rendering.render(found)
-    return iter((found.hop if isinstance(found, HopPiece) else found,))
+    if isinstance(item, GroupBatch):
+        return rendering.render(item)
+    return iter((item.hop if isinstance(item, HopPiece) else item,))
 
 
-def written(writing: GroupBatchLines, found: GroupBatch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
+def written(writing: GroupBatchLines, item: GroupBatch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
     """Yields the lines of a batch, a switchover or a heartbeat."""
-    if isinstance(found, GroupBatch):
-        return writing.write(found)
-    return iter((found.line() if isinstance(found, HopPiece) else heartbeat_line(found) + b"\n",))
+    if isinstance(item, GroupBatch):
+        return writing.write(item)
+    return iter((item.line() if isinstance(item, HopPiece) else heartbeat_line(item) + b"\n",))
 
 
 def heartbeat_line(heartbeat: GroupHeartbeat) -> bytes:

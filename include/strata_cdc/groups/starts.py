@@ -173,11 +173,11 @@ class Starts:
         """
         places = self._start if isinstance(self._start, dict) else {}
         is_known = source in places and has_commit_times(places[source].position)
-        found = clocks.in_group(source, places[source].committed_at) if is_known else 0
+        begin = clocks.in_group(source, places[source].committed_at) if is_known else 0
         hop = self._path.hop_to(source)
         # After a switchover, the old sources have the time of the switchover (`HopPlace`).
         ended = max((places[name].committed_at for name in hop.old if name in places), default=0) if hop else 0
-        return max(ended, found if 0 < found <= clocks.now() else 0)
+        return max(ended, begin if 0 < begin <= clocks.now() else 0)
 
     def _edge(self) -> Edge | datetime:
         """Where sources begin of which nothing else is known."""

@@ -38,8 +38,8 @@ class AppliedFiles(Struct, frozen=True):
             first: Start of the first interval that counts.
             last: Start of the last interval.
         """
-        found = sorted(f"{start} {path}" for path, start in files.items() if first <= start <= last)
-        return cls(version, first, last, hashlib.sha256("\n".join(found).encode()).hexdigest()[:32])
+        lines = sorted(f"{start} {path}" for path, start in files.items() if first <= start <= last)
+        return cls(version, first, last, hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32])
 
     def still_holds(self, files: Mapping[str, int]) -> bool:
         """Whether a newer state of the change table has the same files in these intervals."""

@@ -110,10 +110,10 @@ class Applier:
         mirror = staged.mirror
         if mirror.definition.sequence:
             return pa.concat_tables([no_rows(mirror.exact_schema), *mirror.exact_batches()])
-        found = self._index.find_known(mirror, keys)
+        places = self._index.find_known(mirror, keys)
         files = mirror.snapshot.files
         schema = mirror.exact_schema
-        parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in found.items()]
+        parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in places.items()]
         return pa.concat_tables([no_rows(schema), *parts])
 
 

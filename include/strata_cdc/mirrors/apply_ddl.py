@@ -176,10 +176,10 @@ def converted_rows(mirror: Mirror, change: TableChange) -> Iterator[pa.Table]:
     names = exact_schema(mirror.definition).names
     for rows in mirror.exact_batches():
         try:
-            found = convert_exact_rows(rows.select(names), mirror.definition, definition, change.effect)
+            converted = convert_exact_rows(rows.select(names), mirror.definition, definition, change.effect)
         except Usage as error:
             raise CannotFollowError(error.facts().message) from error
-        yield found.append_column(SEQ, rows[SEQ])
+        yield converted.append_column(SEQ, rows[SEQ])
 
 
 def refuse_unknown(effect: RowEffect, *, is_empty: bool) -> None:

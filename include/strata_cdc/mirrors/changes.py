@@ -215,11 +215,11 @@ class PublishedChanges:
                 self._metadata[path] = metadata
             leaves = range(metadata.num_columns if metadata.num_row_groups else 0)
             names = {metadata.row_group(0).column(leaf).path_in_schema: leaf for leaf in leaves}
-            found = []
+            parts = []
             for group in range(metadata.num_row_groups):
                 seqs, rows = (metadata.row_group(group).column(names[name]).statistics for name in ("_seq", "_row"))
-                found.append(_Part(seqs.min, seqs.max, rows.min, rows.max, path, group))
-            self._files_of[path] = found
+                parts.append(_Part(seqs.min, seqs.max, rows.min, rows.max, path, group))
+            self._files_of[path] = parts
         return self._files_of[path]
 
     def _open(self, path: str) -> pq.ParquetFile:
@@ -242,20 +242,20 @@ class PublishedChanges:
             file = self._open(part.path)
             names = self._names(file.schema_arrow, span.definition)
             is_large = file.metadata.row_group(part.group).num_rows >= _FEW_ROWS
-            found = file.read_row_group(part.group, columns=names, use_threads=is_large)
-        is_wanted = pc.and_(pc.greater(found["_seq"], span.after), pc.less_equal(found["_seq"], span.until))
+            rows = file.read_row_group(part.group, columns=names, use_threads=is_large)
+        is_wanted = pc.and_(pc.greater(rows["_seq"], span.after), pc.less_equal(rows["_seq"], span.until))
         if not pc.all(is_wanted).as_py():
-            found = found.filter(is_wanted)
-        others = set(pc.unique(found["_schema_version"]).to_pylist()) - span.same_rows - {span.version_id}
+            rows = rows.filter(is_wanted)
+        others = set(pc.unique(rows["_schema_version"]).to_pylist()) - span.same_rows - {span.version_id}
         if others:
             raise CannotFollowError(
                 f"changes up to transaction {span.until:,} have the columns of schema version {min(others)}, which a "
                 "statement has changed before them: they were prepared (XA) before it"
             )
         # Which column continues another one is in the table's log, not in the file.
-        fields = [as_logged(field, self._columns) for field in found.schema]
+        fields = [as_logged(field, self._columns) for field in rows.schema]
         named = pa.Table.from_arrays(
-            [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)],
+            [column.cast(field.type) for column, field in zip(rows.columns, fields, strict=True)],
             schema=pa.schema(fields),
         )
         return self._as_version(named, span)
@@ -273,10 +273,10 @@ class PublishedChanges:
             return names
         return [*(name for name in names if name != BEFORE), *(f"{BEFORE}.{name}" for name in keys)]
 
-    def _as_version(self, found: pa.Table, span: VersionRange) -> pa.Table:
+    def _as_version(self, rows: pa.Table, span: VersionRange) -> pa.Table:
         schema = state_schema(span.definition)
-        found = as_schema(found, schema, _before(schema, span.definition))
-        return found.select([*schema.names, BEFORE, *_NEEDED])
+        rows = as_schema(rows, schema, _before(schema, span.definition))
+        return rows.select([*schema.names, BEFORE, *_NEEDED])
 
     def _none(self, span: VersionRange) -> pa.Table:
         schema = state_schema(span.definition)
@@ -304,11 +304,11 @@ def as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
     at = logged.get_field_index(field.name)
     if at < 0:
         return field
-    found = logged.field(at)
+    logged_field = logged.field(at)
     if not pa.types.is_struct(field.type):
-        return found
-    inside = [as_logged(child, found.type) for child in field.type]
-    return pa.field(field.name, pa.struct(inside), found.nullable, found.metadata)
+        return logged_field
+    inside = [as_logged(child, logged_field.type) for child in field.type]
+    return pa.field(field.name, pa.struct(inside), logged_field.nullable, logged_field.metadata)
 
 
 def _split(rows: pa.Table, which: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:

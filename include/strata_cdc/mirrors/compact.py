@@ -203,13 +203,13 @@ def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_
     needed = set() if first is None else {path for file in first.files.values() for path in _paths(file)}
     needed |= {path for file in added_since(mirror.url, oldest) for path in _paths(file)}
     unnamed = min(limit, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
-    found = [
+    files = [
         url
         for folder in ("data", FOLDER)
         for url, changed in file_times(f"{mirror.url}/{folder}").items()
         if url.removeprefix(f"{mirror.url}/") not in needed and changed < unnamed
     ]
-    return Doomed(tuple(found), oldest)
+    return Doomed(tuple(files), oldest)
 
 
 def _oldest(mirror: Mirror, limit: int) -> int:

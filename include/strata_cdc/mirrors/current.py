@@ -36,17 +36,17 @@ class _Stored(Struct, frozen=True):
     format: int = FORMAT
 
 
-def confirm(lake: str, source: str, found: Mapping[str, Confirmed]) -> None:
+def confirm(lake: str, source: str, confirmations: Mapping[str, Confirmed]) -> None:
     """Stores the positions. Those of other mirrors stay, and a position never gets earlier.
 
     Raises:
         LakeUnavailableError: The storage refuses.
     """
-    if not found:
+    if not confirmations:
         return
     known = _read(lake, source)
     merged = dict(known)
-    for table, confirmed in found.items():
+    for table, confirmed in confirmations.items():
         before = known.get(table)
         if before is None or before.identity != confirmed.identity or before.position.seq < confirmed.position.seq:
             merged[table] = confirmed
@@ -60,10 +60,10 @@ def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = _read(lake, mirror.source).get(str(mirror.table))
-    if found is None or (found.delta_version, found.identity) != (mirror.snapshot.version, mirror.identity):
+    confirmed = _read(lake, mirror.source).get(str(mirror.table))
+    if confirmed is None or (confirmed.delta_version, confirmed.identity) != (mirror.snapshot.version, mirror.identity):
         return replace(mirror.position, taken="")
-    return found.position if found.position.seq > mirror.position.seq else replace(mirror.position, taken="")
+    return confirmed.position if confirmed.position.seq > mirror.position.seq else replace(mirror.position, taken="")
 
 
 def _read(lake: str, source: str) -> dict[str, Confirmed]:

@@ -265,11 +265,11 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
         groups = np.searchsorted(ends, rows, side="right")
         wanted = np.flatnonzero(np.bincount(groups))
         groups_read = parquet.read_row_groups([int(group) for group in wanted], columns=_there(parquet, schema))
-        found = _fitted(groups_read, schema, [name_in_files(field) for field in schema])
+        fitted = _fitted(groups_read, schema, [name_in_files(field) for field in schema])
         starts = np.r_[0, ends[:-1]]
         kept = np.r_[0, np.cumsum((ends - starts)[wanted])[:-1]]
         place = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]
-        return found.take(pa.array(place))
+        return fitted.take(pa.array(place))
 
 
 def names_in(urls: Iterable[str]) -> set[str]:

@@ -75,14 +75,14 @@ class KeyIndex:
         codes = self.codes(wanted.keys)
         asked, of_key, needed = _together(codes, wanted.counts)
         files = list(mirror.snapshot.files.values())
-        found = self._candidates(mirror, files, asked)
-        there = np.bincount(found[0], minlength=len(asked))
+        places = self._candidates(mirror, files, asked)
+        there = np.bincount(places[0], minlength=len(asked))
         if (short := np.flatnonzero(there < needed)).size:
             raise _missing(mirror, wanted, of_key, int(short[0]))
         if (many := np.flatnonzero(there > needed)).size:
-            found = self._compared(mirror, wanted, files, found, of_key, many)
+            places = self._compared(mirror, wanted, files, places, of_key, many)
         self._keep_live(mirror)
-        return _by_file(files, found)
+        return _by_file(files, places)
 
     def find_known(self, mirror: Mirror, keys: pa.Table) -> dict[str, BitMap]:
         """The mirror's rows that have one of the keys, by data file; rows of other keys may be among them."""
@@ -117,15 +117,15 @@ class KeyIndex:
     def _candidates(self, mirror: Mirror, files: list[LiveFile], asked: Ints) -> Ints:
         """Live rows with one of the codes: the index of the code in `asked`, the file's number, the row's number."""
         numbers = {file.path: at for at, file in enumerate(files)}
-        found = [np.empty((3, 0), np.int64)]
+        parts = [np.empty((3, 0), np.int64)]
         searched: set[str] = set()
         for file in files:
             if file.path not in searched:
                 # The segment may be dropped when the next one is loaded: it is searched at once.
                 segment = self._known.get(file.path) or self._known.hold(file.path, self._read(mirror, file))
-                found.append(segment.find(asked, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths]))
+                parts.append(segment.find(asked, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths]))
                 searched.update(segment.paths)
-        places = np.concatenate(found, axis=1)
+        places = np.concatenate(parts, axis=1)
         is_live = places[1] >= 0
         for at in np.flatnonzero(np.bincount(places[1][is_live])):
             file, of_file = files[at], places[1] == at
@@ -144,11 +144,11 @@ class KeyIndex:
             del self._dead[path]
 
     def _compared(
-        self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], found: Ints, of_key: Ints, many: Ints
+        self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], places: Ints, of_key: Ints, many: Ints
     ) -> Ints:
         """The rows, without those that only share a key's hash, and without more equal rows than needed."""
-        is_open = np.isin(found[0], many)
-        open_rows, asked = found[:, is_open], np.flatnonzero(np.isin(of_key, many))
+        is_open = np.isin(places[0], many)
+        open_rows, asked = places[:, is_open], np.flatnonzero(np.isin(of_key, many))
         order = np.argsort(open_rows[1], kind="stable")
         open_rows = open_rows[:, order]
         parts = [
@@ -174,7 +174,7 @@ class KeyIndex:
         starts = np.searchsorted(of_rows[by_code], of_rows[by_code], side="left")
         rank = np.empty(len(of_rows), np.int64)
         rank[by_code] = np.arange(len(of_rows)) - starts
-        return np.concatenate([found[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
+        return np.concatenate([places[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
 
 
 def _together(codes: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
@@ -185,9 +185,9 @@ def _together(codes: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
     return asked, of_key, np.bincount(of_key, counts, len(asked)).astype(np.int64)
 
 
-def _by_file(files: list[LiveFile], found: Ints) -> dict[str, BitMap]:
-    order = np.argsort(found[1], kind="stable")
-    numbers, rows = found[1][order], found[2][order].astype(np.uint32)
+def _by_file(files: list[LiveFile], places: Ints) -> dict[str, BitMap]:
+    order = np.argsort(places[1], kind="stable")
+    numbers, rows = places[1][order], places[2][order].astype(np.uint32)
     which = np.flatnonzero(np.bincount(numbers))
     starts, ends = (np.searchsorted(numbers, which, side=side) for side in ("left", "right"))
     return {

@@ -91,8 +91,8 @@ def key_names(definition: TableDefinition) -> list[str]:
 
 def _names(definition: TableDefinition, columns: tuple[str, ...] | list[str]) -> list[str]:
     """The names as the table spells them; a key may spell them in another way."""
-    found = [definition.column(name) for name in columns]
-    return [column_name(column.name) for column in found if column is not None]
+    columns_of_key = [definition.column(name) for name in columns]
+    return [column_name(column.name) for column in columns_of_key if column is not None]
 
 
 def _is_total(definition: TableDefinition, key: Key) -> bool:

@@ -94,15 +94,15 @@ class OpenMirror(Struct, frozen=True):
         """
         wanted = from_text(token) if isinstance(token, str) else token
         self._refuse_others(wanted)
-        found, end, wait = self, time.monotonic() + timeout_seconds, _FIRST_WAIT_SECONDS
-        while wanted.compare(found.position) not in (Order.BEFORE, Order.EQUAL):
+        opened, end, wait = self, time.monotonic() + timeout_seconds, _FIRST_WAIT_SECONDS
+        while wanted.compare(opened.position) not in (Order.BEFORE, Order.EQUAL):
             left = end - time.monotonic()
-            if left <= 0 or found.mirror.stopped:
-                raise found._behind()
+            if left <= 0 or opened.mirror.stopped:
+                raise opened._behind()
             time.sleep(min(wait, left))
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
-            found = _now(self.lake, found.mirror.refreshed(), self.naming)
-        return found
+            opened = _now(self.lake, opened.mirror.refreshed(), self.naming)
+        return opened
 
     def _refuse_others(self, wanted: Token) -> None:
         known = {self.mirror.source: self.naming.lineage, **self.naming.copied_from}

@@ -77,21 +77,21 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
         }
 
     @classmethod
-    def of_metadata(cls, found: Mapping[str, Any], url: str) -> MirrorPosition | None:
+    def of_metadata(cls, metadata: Mapping[str, Any], url: str) -> MirrorPosition | None:
         """Reads what `metadata` made; None if another program made the commit.
 
         Raises:
             DamagedFileError: A newer version of Strata made it, or it is damaged.
         """
-        if _FORMAT not in found:
+        if _FORMAT not in metadata:
             return None
         try:
-            if int(found[_FORMAT]) > FORMAT:
+            if int(metadata[_FORMAT]) > FORMAT:
                 raise DamagedFileError("a newer version of Strata wrote this mirror", file=url, remedy="Use that one.")
-            numbers = int(found[_SEQ]), int(found[_COMMITTED]), int(found[_VERSION])
+            numbers = int(metadata[_SEQ]), int(metadata[_COMMITTED]), int(metadata[_VERSION])
         except (KeyError, ValueError, TypeError):
             raise DamagedFileError("a commit of a mirror does not say its position", file=url) from None
-        return cls(numbers[0], str(found[_EXECUTED]), numbers[1], numbers[2], str(found.get(_TAKEN, "")))
+        return cls(numbers[0], str(metadata[_EXECUTED]), numbers[1], numbers[2], str(metadata.get(_TAKEN, "")))
 
 
 def app_id(source: str, table: TableName) -> str:

@@ -54,7 +54,7 @@ def renames_by(setting: str | Mapping[str, str], *, folded: bool) -> Callable[[T
     if isinstance(setting, str):
         return lambda _: Renames(setting)
     return lambda table: Renames(
-        next((found for pattern, found in setting.items() if matches(table, (pattern,), folded=folded)), Renames.COPY)
+        next((chosen for pattern, chosen in setting.items() if matches(table, (pattern,), folded=folded)), Renames.COPY)
     )
 
 

@@ -55,21 +55,21 @@ def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
         own = own.append(pa.field(INVALID_COLUMN, INVALID))
     if not has_mapping(text) and f'"{_SAME}":' not in text:
         return own
-    found = {field["name"]: field for field in msgspec.json.decode(text)["fields"]}
+    by_name = {field["name"]: field for field in msgspec.json.decode(text)["fields"]}
     former = [
         pa.field(name, own.field(said["metadata"][_SAME]).type)
-        for name, said in found.items()
+        for name, said in by_name.items()
         if _SAME in said["metadata"]
     ]
     at = own.get_field_index(SEQ)
     fields = list(own)
-    return pa.schema([_said(field, found[field.name]) for field in [*fields[:at], *former, *fields[at:]]])
+    return pa.schema([_said(field, by_name[field.name]) for field in [*fields[:at], *former, *fields[at:]]])
 
 
-def _said(field: pa.Field, found: dict[str, Any]) -> pa.Field:
-    kind, metadata = field.type, found["metadata"]
+def _said(field: pa.Field, stored: dict[str, Any]) -> pa.Field:
+    kind, metadata = field.type, stored["metadata"]
     if pa.types.is_struct(kind):
-        inside = {field["name"]: field for field in found["type"]["fields"]}
+        inside = {field["name"]: field for field in stored["type"]["fields"]}
         kind = pa.struct([_said(kind.field(at), inside[kind.field(at).name]) for at in range(kind.num_fields)])
     known = {
         NUMBER: str(metadata.get(_ID, "")),

@@ -249,8 +249,8 @@ class Mirror(Struct, frozen=True):
     @property
     def rows_from(self) -> RowsFrom | None:
         """What made it complete; None if an older version of Strata made it."""
-        found = self.snapshot.properties.get(_ROWS_FROM)
-        return None if found is None else RowsFrom(found)
+        text = self.snapshot.properties.get(_ROWS_FROM)
+        return None if text is None else RowsFrom(text)
 
     @property
     def is_exact(self) -> bool:
@@ -269,8 +269,8 @@ class Mirror(Struct, frozen=True):
         doubtful = doubtful_columns(self.definition, self.snapshot.properties)
         names = {column_name(column.name): column for column in doubtful if can_tell(column)}
         batches = self.batches(list(names)) if names else ()
-        found = {name for rows in batches for name, column in names.items() if has_lost(rows[name], column)}
-        return tuple(name for name in names if name in found)
+        lost = {name for rows in batches for name, column in names.items() if has_lost(rows[name], column)}
+        return tuple(name for name in names if name in lost)
 
     @property
     def gone_columns(self) -> frozenset[str]:

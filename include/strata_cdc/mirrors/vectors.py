@@ -62,18 +62,21 @@ class StoredVector(Struct, frozen=True):
         }
 
     @classmethod
-    def of_log(cls, found: Mapping[str, Any] | None, url: str) -> StoredVector | None:
+    def of_log(cls, stored: Mapping[str, Any] | None, url: str) -> StoredVector | None:
         """Reads what `to_log` wrote; None for None.
 
         Raises:
             DamagedFileError: It is stored in a way that mirrors do not use.
         """
-        if not found or not found.get("storageType"):
+        if not stored or not stored.get("storageType"):
             return None
-        if found["storageType"] != "u":
+        if stored["storageType"] != "u":
             raise DamagedFileError("another program wrote a deletion vector into this mirror", file=url)
         return cls(
-            found["pathOrInlineDv"], int(found.get("offset") or 1), int(found["sizeInBytes"]), int(found["cardinality"])
+            stored["pathOrInlineDv"],
+            int(stored.get("offset") or 1),
+            int(stored["sizeInBytes"]),
+            int(stored["cardinality"]),
         )
 
 
@@ -93,14 +96,14 @@ def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | No
     """
     name = uuid.uuid4()
     place = FOLDER + _to_z85(name.bytes)
-    parts, at, found = [_VERSION], 1, {}
+    parts, at, stored = [_VERSION], 1, {}
     for path, rows in dead.items():
         vector = _encoded(rows)
-        found[path] = StoredVector(place, at, len(vector), len(rows))
+        stored[path] = StoredVector(place, at, len(vector), len(rows))
         parts += [len(vector).to_bytes(4, "big"), vector, zlib.crc32(vector).to_bytes(4, "big")]
         at += 8 + len(vector)
     write_file(f"{url}/{FOLDER}/deletion_vector_{name}.bin", *parts, unsynced=unsynced)
-    return found
+    return stored
 
 
 def read_vector(url: str, vector: StoredVector) -> BitMap:
@@ -116,15 +119,15 @@ def read_vector(url: str, vector: StoredVector) -> BitMap:
         try:
             with files.open_input_file(path) as stream:
                 stream.seek(vector.offset)
-                found = bytes(stream.read(vector.size_bytes + 8))
+                content = bytes(stream.read(vector.size_bytes + 8))
         except FileNotFoundError:
             raise DamagedFileError(
                 "a deletion vector of the mirror is gone",
                 file=where,
                 remedy="Restore the file, or dump the table again.",
             ) from None
-    body = found[4:-4]
-    if len(found) != vector.size_bytes + 8 or zlib.crc32(body) != int.from_bytes(found[-4:], "big"):
+    body = content[4:-4]
+    if len(content) != vector.size_bytes + 8 or zlib.crc32(body) != int.from_bytes(content[-4:], "big"):
         raise DamagedFileError("a deletion vector of the mirror is damaged", file=where)
     return _decoded(body)
 

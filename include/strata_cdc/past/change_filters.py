@@ -69,11 +69,11 @@ class EveryOf(Struct, frozen=True):
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
-        found = [columns.reads(span) for columns in self.filters]
-        if any(columns is None for columns in found):
+        reads = [columns.reads(span) for columns in self.filters]
+        if any(columns is None for columns in reads):
             return None
-        own = dict.fromkeys(name for columns in found if columns is not None for name in columns.own)
-        facts = dict.fromkeys(name for columns in found if columns is not None for name in columns.facts)
+        own = dict.fromkeys(name for columns in reads if columns is not None for name in columns.own)
+        facts = dict.fromkeys(name for columns in reads if columns is not None for name in columns.facts)
         return ReadFirst(tuple(own), tuple(facts))
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
@@ -261,9 +261,9 @@ def _known(condition: Condition, columns: Mapping[str, pa.Array], is_there: pa.A
     """Where the condition is true. Of images that are not there, nothing is looked at: they have no values."""
     is_judged = pc.and_(is_there, pc.invert(is_unknown))
     chosen = pc.indices_nonzero(is_judged)
-    found = condition.evaluate({name: values.take(chosen) for name, values in columns.items()})
+    answers = condition.evaluate({name: values.take(chosen) for name, values in columns.items()})
     holds = _none_of(len(is_there))
-    return pc.replace_with_mask(holds, is_judged, pc.fill_null(found, fill_value=False))
+    return pc.replace_with_mask(holds, is_judged, pc.fill_null(answers, fill_value=False))
 
 
 def _none_of(count: int) -> pa.Array:

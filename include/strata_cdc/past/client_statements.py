@@ -71,13 +71,13 @@ class ClientStatements:
 
     def _read(self, seq: int, binlog_file: str, binlog_pos: int) -> ClientStatement:
         try:
-            found = self.transaction(seq, binlog_file, binlog_pos)
+            place = self.transaction(seq, binlog_file, binlog_pos)
         except (StreamHoleError, Usage):
             # Nothing is left of the stream, or not the beginning.
             return ClientStatement(unknown=_DELETED)
-        if found is None:
+        if place is None:
             return ClientStatement(unknown="its row event was not found in the landed segments")
-        segment, record = found
+        segment, record = place
         try:
             texts = self._texts(segment, record, binlog_pos - record.binlog_pos + record.begin)
         except StrataError as error:
@@ -118,20 +118,20 @@ class ClientStatements:
         newest = self._newest
         if newest is not None and newest[0] == seq and _has(newest[2], binlog_file, binlog_pos):
             return newest[1:]
-        found = self._found(seq, binlog_file, binlog_pos)
-        self._newest = None if found is None else (seq, *found)
-        return found
+        place = self._found(seq, binlog_file, binlog_pos)
+        self._newest = None if place is None else (seq, *place)
+        return place
 
     def _found(self, seq: int, binlog_file: str, binlog_pos: int) -> tuple[LandedSegment, TransactionRecord] | None:
-        found = self._stream.record_at(seq)
-        if _has(found[1], binlog_file, binlog_pos):
-            return found
+        place = self._stream.record_at(seq)
+        if _has(place[1], binlog_file, binlog_pos):
+            return place
         try:
             at = self._stream.seq_at_position(BinlogPosition.of(binlog_file, binlog_pos + 1))
-            found = self._stream.record_at(at)
+            place = self._stream.record_at(at)
         except Usage:
             return None
-        return found if _has(found[1], binlog_file, binlog_pos) else None
+        return place if _has(place[1], binlog_file, binlog_pos) else None
 
 
 def _has(record: TransactionRecord, binlog_file: str, binlog_pos: int) -> bool:

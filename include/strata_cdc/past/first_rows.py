@@ -89,10 +89,10 @@ def first_rows(source: Source, engine: sa.Engine, wanted: RowRequest) -> FirstRo
         chosen = _Chosen(wanted, definition) if wanted.where else None
         key = [_column(definition, column) for column in key_names(definition)]
         rows = _rows(tables.rows(name, moment), definition, key, chosen, wanted.at_most)
-        found = tuple(islice(rows, wanted.at_most + 1))
+        first = tuple(islice(rows, wanted.at_most + 1))
     columns = tuple(column.name for column in definition.columns)
     names = tuple(column.name for column in key)
-    return FirstRows(moment, columns, names, found[: wanted.at_most], len(found) > wanted.at_most)
+    return FirstRows(moment, columns, names, first[: wanted.at_most], len(first) > wanted.at_most)
 
 
 def _column(definition: TableDefinition, name: str) -> Column:

@@ -30,13 +30,13 @@ def values_of_texts(column: Column, texts: Sequence[str]) -> pa.Array:
     `0x00ff` or the bytes of the text in UTF-8.
     """
     kind = arrow_type(column)
-    found = []
+    scalars = []
     for text in texts:
         try:
-            found.append(pa.scalar(_value(text, kind), kind))
+            scalars.append(pa.scalar(_value(text, kind), kind))
         except (ValueError, ArithmeticError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             continue
-    return pa.array([scalar.as_py() for scalar in found], kind)
+    return pa.array([scalar.as_py() for scalar in scalars], kind)
 
 
 def texts_of_values(column: Column, values: pa.Array) -> list[str | None]:
@@ -59,8 +59,8 @@ def _value(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
-        found = _HEXADECIMAL.fullmatch(text)
-        return bytes.fromhex(found[1]) if found else text.encode()
+        match = _HEXADECIMAL.fullmatch(text)
+        return bytes.fromhex(match[1]) if match else text.encode()
     if pa.types.is_date(kind):
         return date.fromisoformat(text)
     if pa.types.is_timestamp(kind):
@@ -70,9 +70,9 @@ def _value(text: str, kind: pa.DataType) -> Any:
 
 
 def _number(text: str, kind: pa.DataType) -> Any:
-    found = _TIME.fullmatch(text)
-    if found is not None and pa.types.is_int64(kind):
-        return _micros(found)
+    match = _TIME.fullmatch(text)
+    if match is not None and pa.types.is_int64(kind):
+        return _micros(match)
     try:
         number = Decimal(text.strip())
     except InvalidOperation:
@@ -86,8 +86,8 @@ def _number(text: str, kind: pa.DataType) -> Any:
     return bool(int(number)) if pa.types.is_boolean(kind) else int(number)
 
 
-def _micros(found: re.Match[str]) -> int:
+def _micros(match: re.Match[str]) -> int:
     """A TIME in microseconds."""
-    seconds = int(found[2]) * 3600 + int(found[3]) * 60 + int(found[4])
-    micros = seconds * 1_000_000 + int((found[5] or "").ljust(6, "0"))
-    return -micros if found[1] else micros
+    seconds = int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])
+    micros = seconds * 1_000_000 + int((match[5] or "").ljust(6, "0"))
+    return -micros if match[1] else micros

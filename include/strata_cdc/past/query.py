@@ -112,9 +112,9 @@ def _rows(
     return LoadedRows(row_versions(tables.history(name, moment), bounds, needed))
 
 
-def _shown(found: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:
+def _shown(answer: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:
     """The result under MySQL's names, in the types of the columns."""
-    arrays = [_as_shown(found.column(at), column.kind.arrow) for at, column in enumerate(columns)]
+    arrays = [_as_shown(answer.column(at), column.kind.arrow) for at, column in enumerate(columns)]
     fields = [pa.field(column.name, array.type) for column, array in zip(columns, arrays, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 

@@ -106,7 +106,7 @@ def newest_moment(tables: PastTables, references: Iterable[TableReference]) -> P
 def _tables_at(tables: PastTables, references: Iterable[TableReference], moment: PastMoment) -> list[TableName]:
     """The tables that a query reads, through all views, by name."""
     names = QueryNames(tables, lambda _: moment)
-    found: set[TableName] = set()
+    named: set[TableName] = set()
     todo, seen = list(references), set()
     while todo:
         reference = todo.pop()
@@ -115,7 +115,7 @@ def _tables_at(tables: PastTables, references: Iterable[TableReference], moment:
         seen.add(reference)
         view = names.view(reference)
         if view is None:
-            found.add(names.name(reference))
+            named.add(names.name(reference))
         else:
             todo += tables_of_view(view, reference)
-    return sorted(found)
+    return sorted(named)

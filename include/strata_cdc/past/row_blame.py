@@ -81,13 +81,13 @@ class RowBlame:
         given = {number: self._by_id.get(number) for number in span.ids}
         is_complete = all(state is not None and state.is_known for state in given.values())
         needs_row = self._may_be_gone or not is_complete
-        found = row() if needs_row else None
-        if needs_row and found is None:
+        current = row() if needs_row else None
+        if needs_row and current is None:
             return None
         blames = []
         for column, number in span.ids_by_name.items():
             state = given[number] or _Given(None)
-            value = state.value if found is None else found[column]
+            value = state.value if current is None else current[column]
             if state.ddl is not None or not state.is_known:
                 _resolve(state, value)
             blames.append(Blame(column, value, state.cause, state.doubt))

@@ -74,13 +74,13 @@ class MomentRows(Struct, frozen=True):
 def column_differences(before: ChangeSpan, after: ChangeSpan) -> list[ColumnDifference]:
     """The columns that differ, those of the second moment first."""
     former = dict(zip(before.ids, before.definition.columns, strict=True))
-    found = []
+    differences = []
     for number, column in zip(after.ids, after.definition.columns, strict=True):
         old = former.pop(number, None)
         was = None if old is None else f"{old.name} {old.column_type}"
         if was != f"{column.name} {column.column_type}":
-            found.append(ColumnDifference(was, f"{column.name} {column.column_type}"))
-    return [*found, *(ColumnDifference(f"{old.name} {old.column_type}", None) for old in former.values())]
+            differences.append(ColumnDifference(was, f"{column.name} {column.column_type}"))
+    return [*differences, *(ColumnDifference(f"{old.name} {old.column_type}", None) for old in former.values())]
 
 
 def row_differences(before: MomentRows, after: MomentRows) -> Iterator[MomentDifference]:

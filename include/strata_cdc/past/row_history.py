@@ -168,11 +168,11 @@ class _Rows:
         names = tuple(column.name for column in self._paths.columns.columns_in(batch.span) or ())
         for line, (before, after) in zip(_lines(batch), _keys(batch, self._paths), strict=True):
             key = after if line.op == "insert" else before
-            found = self._paths.row_of(key, (line.seq, line.row))
-            if found is None:
+            row_id = self._paths.row_of(key, (line.seq, line.row))
+            if row_id is None:
                 continue
-            is_first = found not in self._rows and line.op != "insert"
-            row = self._rows.setdefault(found, _Row(len(self._rows) + 1, RowValues()))
+            is_first = row_id not in self._rows and line.op != "insert"
+            row = self._rows.setdefault(row_id, _Row(len(self._rows) + 1, RowValues()))
             row.is_there = line.op != "delete"
             yield from self._held
             self._held = []
@@ -184,8 +184,8 @@ class _Rows:
         for row in self._rows.values():
             if event.removes_all:
                 row.is_there, row.values = False, RowValues()
-            found = tuple(row.values.alter(event))
-            newest = found if row.is_there else ()
+            altered = tuple(row.values.alter(event))
+            newest = altered if row.is_there else ()
         return newest
 
 

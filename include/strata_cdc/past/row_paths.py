@@ -88,8 +88,8 @@ def key_columns_of(span: ChangeSpan) -> KeyColumns:
         )
     by_name = {fold_name(column.name): (column.name, at) for column, at in
                zip(span.definition.columns, span.ids, strict=True)}  # fmt: skip
-    found = [by_name[name] for name in names]
-    return KeyColumns(tuple(name for name, _ in found), tuple(number for _, number in found), frozenset(span.ids))
+    columns = [by_name[name] for name in names]
+    return KeyColumns(tuple(name for name, _ in columns), tuple(number for _, number in columns), frozenset(span.ids))
 
 
 def key_of_words(span: ChangeSpan, words: Sequence[str]) -> Key:
@@ -106,15 +106,15 @@ def key_of_words(span: ChangeSpan, words: Sequence[str]) -> Key:
             table=str(span.name),
             remedy="Give one value for each, in this order.",
         )
-    found = []
+    texts = []
     for name, word in zip(columns.names, words, strict=True):
         column = span.definition.column(name)
         values = pa.array([]) if column is None else values_of_texts(column, [word])
         if column is None or not len(values):
             kind = "" if column is None else column.column_type
             raise Usage(f"{word!r} is no value of {name}, which is {kind}", table=str(span.name))
-        found.append(texts_of_values(column, values)[0] or "")
-    return tuple(found)
+        texts.append(texts_of_values(column, values)[0] or "")
+    return tuple(texts)
 
 
 class RowPaths(Struct, frozen=True):
@@ -271,8 +271,8 @@ class _Walk:
         self._open[key] = place, row
 
     def _end(self, key: Key, place: Place) -> int | None:
-        found = self._open.pop(key, None)
-        if found is None:
+        begun = self._open.pop(key, None)
+        if begun is None:
             return None
-        self.segments.setdefault(key, []).append((found[0], place, found[1]))
-        return found[1]
+        self.segments.setdefault(key, []).append((begun[0], place, begun[1]))
+        return begun[1]

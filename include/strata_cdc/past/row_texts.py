@@ -43,14 +43,14 @@ def history_object(line: HistoryLine) -> Line:
 def blame_objects(row: BlamedRow) -> Iterator[Line]:
     """An object for each column of a row."""
     for blame in row.values:
-        found: Line = {"database": row.table.database, "table": row.table.table, "key": row.key}
-        found |= {"column": blame.column, "value": blame.value, "given_by": _cause_kind(blame)}
+        line: Line = {"database": row.table.database, "table": row.table.table, "key": row.key}
+        line |= {"column": blame.column, "value": blame.value, "given_by": _cause_kind(blame)}
         if blame.cause is not None:
             cause = history_object(blame.cause)
-            found["cause"] = {name: cause[name] for name in cause if name not in {"before", "after", "changed"}}
+            line["cause"] = {name: cause[name] for name in cause if name not in {"before", "after", "changed"}}
         if blame.doubt is not None:
-            found["doubt"] = blame.doubt
-        yield found
+            line["doubt"] = blame.doubt
+        yield line
 
 
 def diff_objects(diff: TableDiff) -> Iterator[Line]:
@@ -61,61 +61,61 @@ def diff_objects(diff: TableDiff) -> Iterator[Line]:
     moments = {"first": diff.first.seq, "second": diff.second.seq}
     yield {"kind": "tables", **names, **moments, "columns": columns}
     for row in diff.rows:
-        found: Line = {"kind": row.kind, "key": row.key}
+        line: Line = {"kind": row.kind, "key": row.key}
         if row.before is not None:
-            found["before"] = row.before
+            line["before"] = row.before
         if row.after is not None:
-            found["after"] = row.after
-        yield found
+            line["after"] = row.after
+        yield line
 
 
 def _change_object(line: HistoryChange) -> Line:
     name = line.span.name
-    found: Line = {"kind": "change", "gtid": line.gtid, "seq": line.seq, "row": line.row}
-    found |= {"database": name.database, "table": name.table, "op": line.op}
-    found |= {"before": line.before, "after": line.after}
-    found |= {"committed_at": _time_text(line.committed_at), "file": line.binlog_file, "offset": line.binlog_pos}
-    found |= {"schema_version": line.span.version_id, "key": line.key, "row_number": line.number}
-    found["changed"] = {column: _changed_object(value) for column, value in line.changed.items()}
-    found |= {"statement": line.statement.text}
+    shown: Line = {"kind": "change", "gtid": line.gtid, "seq": line.seq, "row": line.row}
+    shown |= {"database": name.database, "table": name.table, "op": line.op}
+    shown |= {"before": line.before, "after": line.after}
+    shown |= {"committed_at": _time_text(line.committed_at), "file": line.binlog_file, "offset": line.binlog_pos}
+    shown |= {"schema_version": line.span.version_id, "key": line.key, "row_number": line.number}
+    shown["changed"] = {column: _changed_object(value) for column, value in line.changed.items()}
+    shown |= {"statement": line.statement.text}
     if line.statement.unknown is not None:
-        found["statement_unknown"] = line.statement.unknown
+        shown["statement_unknown"] = line.statement.unknown
     if line.is_first:
-        found["is_older"] = True
-    return found
+        shown["is_older"] = True
+    return shown
 
 
 def _changed_object(value: ChangedValue) -> Line:
     """Without `before` or `after`, that value is not known."""
-    found: Line = {}
+    shown: Line = {}
     if value.before is not None:
-        found["before"] = value.before.shown
+        shown["before"] = value.before.shown
     if value.after is not None:
-        found["after"] = value.after.shown
+        shown["after"] = value.after.shown
     if value.difference is not None:
-        found["difference"] = value.difference
-    return found
+        shown["difference"] = value.difference
+    return shown
 
 
 def _event_object(line: HistoryEvent) -> Line:
     event = line.event
-    found: Line = {"kind": "schema", "gtid": event.gtid, "seq": event.seq}
-    found |= {"database": event.name.database, "table": event.name.table, "statement": event.statement}
-    found |= {"committed_at": _time_text(event.committed_at), "file": event.binlog_file, "offset": event.binlog_pos}
-    found |= {"effect": _effect(event), "removes_rows": event.removes_all}
+    shown: Line = {"kind": "schema", "gtid": event.gtid, "seq": event.seq}
+    shown |= {"database": event.name.database, "table": event.name.table, "statement": event.statement}
+    shown |= {"committed_at": _time_text(event.committed_at), "file": event.binlog_file, "offset": event.binlog_pos}
+    shown |= {"effect": _effect(event), "removes_rows": event.removes_all}
     if event.came_from is not None:
-        found["renamed_from"] = str(event.came_from)
-    found["altered"] = {altered.column: _altered_object(altered) for altered in line.altered}
-    return found
+        shown["renamed_from"] = str(event.came_from)
+    shown["altered"] = {altered.column: _altered_object(altered) for altered in line.altered}
+    return shown
 
 
 def _altered_object(altered: AlteredValue) -> Line:
-    found: Line = {}
+    shown: Line = {}
     if altered.before is not None:
-        found["before"] = altered.before.shown
+        shown["before"] = altered.before.shown
     if altered.after is not None:
-        found["after"] = altered.after.shown
-    return found
+        shown["after"] = altered.after.shown
+    return shown
 
 
 # Text ---------------------------------------------------------------------------------------------
@@ -159,13 +159,13 @@ def blame_text(row: BlamedRow) -> Iterator[str]:
 def cause_text(blame: Blame) -> str:
     """What gave a value: when, what, where."""
     if blame.cause is None:
-        found = "from before the changes begin"
+        text = "from before the changes begin"
     elif isinstance(blame.cause, HistoryChange):
-        found = f"{_time_shown(blame.cause.committed_at)}  {blame.cause.op.upper()}  {_place(blame.cause)}"
+        text = f"{_time_shown(blame.cause.committed_at)}  {blame.cause.op.upper()}  {_place(blame.cause)}"
     else:
         event = blame.cause.event
-        found = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
-    return found if blame.doubt is None else f"{found}\n  or something else: {one_line(blame.doubt)}"
+        text = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
+    return text if blame.doubt is None else f"{text}\n  or something else: {one_line(blame.doubt)}"
 
 
 def cause_statement(blame: Blame) -> str:
@@ -255,9 +255,9 @@ def _known_text(value: KnownValue | None, column: Column | None, otherwise: str)
 def _effect(event: TableEvent) -> str:
     if event.after is None and event.effect is None:
         return "the table is gone"
-    found = "" if event.effect is None or event.makes_table else event.effect.text
+    text = "" if event.effect is None or event.makes_table else event.effect.text
     renamed = "" if event.came_from is None else f"the table was {event.came_from}"
-    return "; ".join(filter(None, (found, renamed)))
+    return "; ".join(filter(None, (text, renamed)))
 
 
 def _place(line: HistoryChange) -> str:

@@ -111,7 +111,7 @@ def _computed(history: MirrorHistory, bounds: VersionBounds, own: Sequence[int],
     if bounds.begin is not None:
         condition += f" AND (_valid_to_seq IS NULL OR _valid_to_seq > {bounds.begin})"
     try:
-        found = list(history_batches(query, files, wanted, _BATCH_ROWS, condition))
+        batches = list(history_batches(query, files, wanted, _BATCH_ROWS, condition))
     except Usage as error:
         why = error.message.removeprefix(_FAILED)
         raise QueryError(
@@ -119,7 +119,7 @@ def _computed(history: MirrorHistory, bounds: VersionBounds, own: Sequence[int],
             remedy="Leave the column out, or name a range without these versions.",
         ) from None
     names = [*(f"c{number}" for number in own), _FROM, _TO, _GTID, _SEQ]
-    return pa.concat_tables([no_rows(wanted), *found]).rename_columns(names)
+    return pa.concat_tables([no_rows(wanted), *batches]).rename_columns(names)
 
 
 def _filled(rows: pa.Table, history: MirrorHistory) -> pa.Table:

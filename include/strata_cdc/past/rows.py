@@ -221,8 +221,8 @@ class PastRows(AbstractContextManager["PastRows"]):
     def _with_statement(self, cause: HistoryChange | HistoryEvent | None) -> HistoryChange | HistoryEvent | None:
         if not isinstance(cause, HistoryChange):
             return cause
-        found = self._statements.of(cause.seq, cause.gtid, cause.binlog_file, cause.binlog_pos)
-        return replace(cause, statement=found)
+        statement = self._statements.of(cause.seq, cause.gtid, cause.binlog_file, cause.binlog_pos)
+        return replace(cause, statement=statement)
 
     def _name(self, table: TableName) -> TableName:
         return table.lower() if self._timelines.folds_names else table
@@ -239,8 +239,8 @@ class PastRows(AbstractContextManager["PastRows"]):
 
     def _last(self, timeline: TableTimeline) -> ChangeSpan:
         """The newest definition; the table may be gone since."""
-        found = timeline.last_known or self._timelines.of(timeline.table, 0, timeline.until).last_known
-        if found is None:
+        span = timeline.last_known or self._timelines.of(timeline.table, 0, timeline.until).last_known
+        if span is None:
             raise Usage(
                 "no definition of the table is known",
                 source=self._source.name,
@@ -248,11 +248,11 @@ class PastRows(AbstractContextManager["PastRows"]):
                 remedy=f"`strata schema history --source {self._source.name}` says since when, and `strata snapshot "
                 f"--source {self._source.name}` reads the definitions of now.",
             )
-        return found
+        return span
 
     def _existing(self, timeline: TableTimeline) -> ChangeSpan:
-        found = timeline.last
-        if found is None:
+        span = timeline.last
+        if span is None:
             raise Usage(
                 f"the table does not exist at transaction {timeline.until}, or its definition is not known",
                 source=self._source.name,
@@ -260,7 +260,7 @@ class PastRows(AbstractContextManager["PastRows"]):
                 remedy=f"`strata schema history --source {self._source.name}` shows when each table had which name; "
                 "name an earlier moment.",
             )
-        return found
+        return span
 
     def _refuse_if_not_known(self, name: TableName, moment: PastMoment) -> None:
         """Refuses a table of which nobody knows what it was at a moment; one that did not exist had no rows."""
@@ -280,8 +280,8 @@ class PastRows(AbstractContextManager["PastRows"]):
     def _row(self, span: ChangeSpan, columns: KeyColumns, key: Key, moment: PastMoment) -> dict[str, Any] | None:
         """The row with a key at a moment, from the mirror."""
         rows = rows_with_key(self._tables.rows(span.name, moment), columns.names, key)
-        found = json_rows_of(rows, span.definition)
-        return found[0] if found else None
+        objects = json_rows_of(rows, span.definition)
+        return objects[0] if objects else None
 
     def _rows(self, span: ChangeSpan, moment: PastMoment, last: ChangeSpan, key: Key | None) -> MomentRows:
         """The rows of a table at a moment; with a key of the version `last`, those alone that have it."""

@@ -33,7 +33,7 @@ def json_columns(rows: pa.Table, definition: TableDefinition, names: Sequence[st
         names: The columns, as the definition spells them.
     """
     texts = verbatim_names(definition)
-    found = []
+    columns = []
     for name in names:
         column = definition.column(name)
         if column is None:
@@ -43,8 +43,8 @@ def json_columns(rows: pa.Table, definition: TableDefinition, names: Sequence[st
         if name in texts and rows[texts[name]].null_count < rows.num_rows:
             verbatim = rows[texts[name]].to_pylist()
             values = [text if value is None else value for value, text in zip(values, verbatim, strict=True)]
-        found.append(values)
-    return found
+        columns.append(values)
+    return columns
 
 
 def json_rows_of(rows: pa.Table, definition: TableDefinition) -> list[dict[str, Any]]:
@@ -70,17 +70,17 @@ def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> p
     for name, text in zip(names, key, strict=True):
         column = mirror.definition.column(name)
         wanted[column_name(name)] = pa.array([]) if column is None else values_of_texts(column, [text])
-    found = [no_rows(mirror.exact_schema)]
+    parts = [no_rows(mirror.exact_schema)]
     for path, file in mirror.snapshot.files.items():
         alone = replace(mirror, snapshot=replace(mirror.snapshot, files={path: file}))
         if any(pc.any(_has(rows, wanted)).as_py() for rows in alone.exact_batches(list(wanted))):
-            found += [rows.filter(_has(rows, wanted)) for rows in alone.exact_batches()]
-    return pa.concat_tables(found)
+            parts += [rows.filter(_has(rows, wanted)) for rows in alone.exact_batches()]
+    return pa.concat_tables(parts)
 
 
 def _has(rows: pa.Table, wanted: dict[str, pa.Array]) -> pa.ChunkedArray:
     masks = [pc.is_in(rows[name], values.cast(rows[name].type)) for name, values in wanted.items()]
-    found = masks[0]
+    flags = masks[0]
     for mask in masks[1:]:
-        found = pc.and_(found, mask)
-    return found
+        flags = pc.and_(flags, mask)
+    return flags

@@ -160,10 +160,10 @@ class PastTables(AbstractContextManager["PastTables"]):
             PastUnknownError: There may have been a view, and its text is not known.
         """
         changes = [event.change for event in self._events.of(name) if event.behind <= moment.seq and event.change]
-        found = self._views.find(name, moment.seq)
-        if found is None or (changes and changes[-1].definition is not None):
+        view = self._views.find(name, moment.seq)
+        if view is None or (changes and changes[-1].definition is not None):
             return None
-        if found.definition is None:
+        if view.definition is None:
             raise PastUnknownError(
                 f"the text of the view at transaction {moment.seq} is not known: no statement of the stream and no "
                 "snapshot before it has it",
@@ -173,7 +173,7 @@ class PastTables(AbstractContextManager["PastTables"]):
                 remedy=f"`strata snapshot --source {self._source}` reads the texts of views, from then on, if the user "
                 "has SHOW VIEW; for earlier moments, name the tables of the view.",
             )
-        return found.definition
+        return view.definition
 
     def later_name(self, name: TableName, seq: int, moment: PastMoment) -> TableName:
         """The name at a moment of the table that had a name after an earlier transaction; that name if no table had it.
@@ -242,9 +242,9 @@ class PastTables(AbstractContextManager["PastTables"]):
         def opened(name: TableName, seq: int) -> Mirror | None:
             if wrong_since(self._lake, self._source, name, seq - 1) is not None:
                 return None
-            found = (Mirror.open_before(lake, self._source, name, seq) for lake in (str(copies), self._lake))
+            mirrors = (Mirror.open_before(lake, self._source, name, seq) for lake in (str(copies), self._lake))
             # A mirror that was not followed up to the RENAME is not the one from which rows came.
-            return next((mirror for mirror in found if mirror is not None and mirror.stopped is None), None)
+            return next((mirror for mirror in mirrors if mirror is not None and mirror.stopped is None), None)
 
         return opened
 

@@ -162,10 +162,10 @@ class _WholeChanges(PublishedChanges):
             file = self._open(part.path)
             if self._wanted is not None and self._first is not None:
                 return self._read_wanted(file, part, span, self._wanted, self._first)
-            found = self._group(file, part.group, _all_names(file))
-        found = found.filter(_inside(found, span))
-        self._refuse_others(found, span)
-        return self._shaped(found, span)
+            rows = self._group(file, part.group, _all_names(file))
+        rows = rows.filter(_inside(rows, span))
+        self._refuse_others(rows, span)
+        return self._shaped(rows, span)
 
     def _read_wanted(
         self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
@@ -179,10 +179,10 @@ class _WholeChanges(PublishedChanges):
             return looked_at
         return self._shaped(self._group(file, part.group, _all_names(file)).take(chosen), span)
 
-    def _shaped(self, found: pa.Table, span: VersionRange) -> pa.Table:
-        if not found.num_rows:
+    def _shaped(self, rows: pa.Table, span: VersionRange) -> pa.Table:
+        if not rows.num_rows:
             return self._none(span)
-        return _fitted(as_schema(found, state_schema(span.definition)), self._fields(span.definition))
+        return _fitted(as_schema(rows, state_schema(span.definition)), self._fields(span.definition))
 
     def _may_have_wanted(
         self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
@@ -194,8 +194,8 @@ class _WholeChanges(PublishedChanges):
         own = [column_name(name) for name in first.own]
         if not own or not _is_of_version(file, part.group, span.version_id):
             return True
-        found = self._group(file, part.group, self._physical(file.schema_arrow, own))
-        if wanted.may_want(as_schema(found, _own_schema(span.definition, own)), self._span):
+        rows = self._group(file, part.group, self._physical(file.schema_arrow, own))
+        if wanted.may_want(as_schema(rows, _own_schema(span.definition, own)), self._span):
             return True
         if first.without is not None:
             first.without.add(key)
@@ -209,25 +209,25 @@ class _WholeChanges(PublishedChanges):
         own = [column_name(name) for name in first.own]
         names = self._physical(file.schema_arrow, own)
         facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
-        found = self._group(file, group, [*names, *facts])
-        places = pc.indices_nonzero(_inside(found, span))
-        found = found.take(places) if len(places) < found.num_rows else found
-        self._refuse_others(found, span)
-        if not found.num_rows:
-            return places, found
+        rows = self._group(file, group, [*names, *facts])
+        places = pc.indices_nonzero(_inside(rows, span))
+        rows = rows.take(places) if len(places) < rows.num_rows else rows
+        self._refuse_others(rows, span)
+        if not rows.num_rows:
+            return places, rows
         if own:
-            found = as_schema(found, _own_schema(span.definition, own))
-        found = found.combine_chunks()
-        is_wanted = wanted.wanted(found, self._span)
+            rows = as_schema(rows, _own_schema(span.definition, own))
+        rows = rows.combine_chunks()
+        is_wanted = wanted.wanted(rows, self._span)
         if self._only_first:
-            found = _fitted(found.filter(is_wanted), self._fields(span.definition))
-        return places.filter(is_wanted), found
+            rows = _fitted(rows.filter(is_wanted), self._fields(span.definition))
+        return places.filter(is_wanted), rows
 
     def _group(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
-        found = file.read_row_group(group, columns=list(names))
+        rows = file.read_row_group(group, columns=list(names))
         # Which column continues another one is in the table's log, not in the file.
-        fields = [as_logged(field, self._columns) for field in found.schema]
-        columns = [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)]
+        fields = [as_logged(field, self._columns) for field in rows.schema]
+        columns = [column.cast(field.type) for column, field in zip(rows.columns, fields, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
     def _physical(self, stored: pa.Schema, own: Sequence[str]) -> list[str]:
@@ -247,11 +247,11 @@ class _WholeChanges(PublishedChanges):
             return [*after, BEFORE]
         return [*after, *(f"{BEFORE}.{name}" for name in before)]
 
-    def _refuse_others(self, found: pa.Table, span: VersionRange) -> None:
+    def _refuse_others(self, rows: pa.Table, span: VersionRange) -> None:
         """Rows of another version than the history has for their transaction would be skipped."""
-        others = pc.invert(pc.is_in(found["_schema_version"], pa.array([span.version_id, *span.same_rows])))
+        others = pc.invert(pc.is_in(rows["_schema_version"], pa.array([span.version_id, *span.same_rows])))
         if pc.any(others).as_py():
-            row = found.filter(others).slice(0, 1)
+            row = rows.filter(others).slice(0, 1)
             raise DamagedFileError(
                 f"transaction {row['_seq'][0]} has changes of version {row['_schema_version'][0]}, where the table had "
                 f"version {span.version_id}",
@@ -288,8 +288,8 @@ def _is_of_version(file: pq.ParquetFile, group: int, version_id: int) -> bool:
     return False
 
 
-def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
-    seqs = found["_seq"].combine_chunks()
+def _inside(rows: pa.Table, span: VersionRange) -> pa.Array:
+    seqs = rows["_seq"].combine_chunks()
     return pc.and_(pc.greater(seqs, span.after), pc.less_equal(seqs, span.until))
 
 
@@ -302,8 +302,8 @@ def _own_schema(definition: TableDefinition, names: Sequence[str]) -> pa.Schema:
     return pa.schema([state_schema(definition).field(name) for name in names])
 
 
-def _fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_arrays([found[field.name].cast(field.type) for field in schema], schema=schema)
+def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays([rows[field.name].cast(field.type) for field in schema], schema=schema)
 
 
 def _sorted(changes: pa.Table) -> pa.Table:

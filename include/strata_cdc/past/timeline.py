@@ -137,9 +137,9 @@ class TableTimeline(Struct, frozen=True):
         for part in reversed(self.parts):
             if isinstance(part, ChangeSpan):
                 return part
-            found = part.after or part.before if isinstance(part, TableEvent) else None
-            if found is not None:
-                return found
+            span = part.after or part.before if isinstance(part, TableEvent) else None
+            if span is not None:
+                return span
         return None
 
     @property
@@ -261,7 +261,7 @@ class Timelines:
 
     def _events_of(self, table: TableName, until: int) -> tuple[list[_NamedEvent], bool]:
         """All events of the table, oldest first, and whether it is older than the oldest of them."""
-        found: list[_NamedEvent] = []
+        events: list[_NamedEvent] = []
         taken: set[tuple[TableName, Order]] = set()
         upper, name = _AFTER_ALL, table
         while True:
@@ -270,15 +270,15 @@ class Timelines:
                 event = earlier[at]
                 change = event.change
                 if change is not None and self._moved_away(name, event):
-                    return found[::-1], False
-                found.append(_NamedEvent(name, event))
+                    return events[::-1], False
+                events.append(_NamedEvent(name, event))
                 former = self._former_name(name, event, earlier[:at])
                 if former is not None:
                     break
             else:
-                return found[::-1], not found or not found[-1].begins_rows
+                return events[::-1], not events or not events[-1].begins_rows
             if (former, event.order) in taken:
-                return found[::-1], True
+                return events[::-1], True
             taken.add((former, event.order))
             upper, name = (*event.order[:2], 0), former
 

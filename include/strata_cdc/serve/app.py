@@ -257,8 +257,8 @@ class _Pages:
 
     def search(self, source: _Source, text: _Text = "") -> HTMLResponse:
         """Search over a source's history."""
-        found = search(_store(self._sources, source), source, text.strip()) if text.strip() else None
-        return self._show("search.html", source=source, text=text, found=found)
+        hit = search(_store(self._sources, source), source, text.strip()) if text.strip() else None
+        return self._show("search.html", source=source, text=text, found=hit)
 
     def verdicts(
         self,

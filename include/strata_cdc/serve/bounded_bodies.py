@@ -66,6 +66,6 @@ def _too_large(limits: Limits) -> str:
 
 def _said_bytes(scope: Scope) -> int:
     """The length that the head declares; 0 if it declares none, or not in ASCII digits."""
-    found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     # More digits are no length of anything.
-    return int(found) if found.isdigit() and len(found) < 20 else 0
+    return int(length) if length.isdigit() and len(length) < 20 else 0

@@ -63,9 +63,9 @@ class Numbers:
                 Thread(target=self._work, name="strata-numbers", daemon=True).start()
             self._changed.wait_for(lambda: not self._wanted.keys() & due, _WAIT_SECONDS)
             now = monotonic()
-            found = {name: self._kept[name] for name in names if name in self._kept}
+            known = {name: self._kept[name] for name in names if name in self._kept}
         return {
-            name: SourceNumbers(reading.numbers, now - reading.at, reading.error) for name, reading in found.items()
+            name: SourceNumbers(reading.numbers, now - reading.at, reading.error) for name, reading in known.items()
         }
 
     def _is_due(self, name: str) -> bool:

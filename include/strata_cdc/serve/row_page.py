@@ -204,17 +204,17 @@ def rows_at(source: Source, engine: sa.Engine, name: TableName, where: str, at: 
     from strata_cdc.past.first_rows import RowRequest, first_rows  # noqa: PLC0415  see above
 
     hidden = hidden_columns(source, engine, name)
-    found = first_rows(source, engine, RowRequest(name, where, at, not_by=tuple(hidden)))
+    answer = first_rows(source, engine, RowRequest(name, where, at, not_by=tuple(hidden)))
     if not hidden:
-        return found
-    is_hidden = [column in hidden for column in found.columns]
-    has_key = not set(hidden) & set(found.key)
+        return answer
+    is_hidden = [column in hidden for column in answer.columns]
+    has_key = not set(hidden) & set(answer.key)
     shown = tuple(
         replace(
             row,
             values=tuple(HIDDEN if hides else value for hides, value in zip(is_hidden, row.values, strict=True)),
             key=row.key if has_key else (),
         )
-        for row in found.rows
+        for row in answer.rows
     )
-    return replace(found, rows=shown)
+    return replace(answer, rows=shown)

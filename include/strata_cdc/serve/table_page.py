@@ -195,8 +195,8 @@ def _at(
 
 
 def _order_of(timeline: Sequence[ShownChange], version: SchemaVersion) -> tuple[int, int, int]:
-    found = next((change for change in timeline if change.entry.version_id == version.version_id), None)
-    return found.entry.order[:3] if found else (version.seq, 1 << 31, version.version_id)
+    entry_change = next((change for change in timeline if change.entry.version_id == version.version_id), None)
+    return entry_change.entry.order[:3] if entry_change else (version.seq, 1 << 31, version.version_id)
 
 
 class SideBySide(Struct, frozen=True):
@@ -259,10 +259,12 @@ def _side_by_side(
     if before is None or after is None:
         gone = [SideBySide("-", column, None) for column in _columns(before)]
         return [*gone, *(SideBySide("+", None, column) for column in _columns(after))], []
-    found = diff(before, after, renames)
-    gone = [SideBySide("-", difference.column, None) for difference in found if isinstance(difference, ColumnRemoved)]
-    others = [str(difference) for difference in found if not isinstance(difference, _OF_COLUMNS)]
-    return [*gone, *_kept(after, found)], others
+    differences = diff(before, after, renames)
+    gone = [
+        SideBySide("-", difference.column, None) for difference in differences if isinstance(difference, ColumnRemoved)
+    ]
+    others = [str(difference) for difference in differences if not isinstance(difference, _OF_COLUMNS)]
+    return [*gone, *_kept(after, differences)], others
 
 
 def _kept(after: TableDefinition, differences: Iterable[Difference]) -> list[SideBySide]:

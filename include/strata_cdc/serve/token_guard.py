@@ -29,10 +29,10 @@ def token_guard(token: str) -> Callable[..., None]:
 
     def check(request: Request, given: Annotated[str, Query(alias="token")] = "") -> None:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        found = bearer if scheme.lower() == _SCHEME else request.cookies.get(_COOKIE, "")
+        given_token = bearer if scheme.lower() == _SCHEME else request.cookies.get(_COOKIE, "")
         if request.url.path == SIGN_IN:
-            found = given
-        if not hmac.compare_digest(found.encode(), token.encode()):
+            given_token = given
+        if not hmac.compare_digest(given_token.encode(), token.encode()):
             raise HTTPException(401, _REFUSED, {"WWW-Authenticate": "Bearer"})
 
     return check

@@ -65,8 +65,8 @@ class StreamBatch(Struct):
     @property
     def rows(self) -> list[tuple[TableName, pa.RecordBatch]]:
         """All rows with their tables, readable or not: the position of each row in the stream is known."""
-        found: list[ChangeBatch | UnreadableRows] = [*self.batches, *self.unreadable]
-        return [(some.table, some.batch) for some in found]
+        batches: list[ChangeBatch | UnreadableRows] = [*self.batches, *self.unreadable]
+        return [(some.table, some.batch) for some in batches]
 
     @property
     def commits(self) -> list[TransactionPlace]:
@@ -163,9 +163,9 @@ class _OpenItem:
         self._touched.update(ddl.place.record.seq for ddl in span.ddl)
         if not self._touched:
             return _NONE
-        found = ended[np.isin(ended, list(self._touched))]
-        self._touched.difference_update(found.tolist())
-        return found
+        changed = ended[np.isin(ended, list(self._touched))]
+        self._touched.difference_update(changed.tolist())
+        return changed
 
 
 class Decoding:

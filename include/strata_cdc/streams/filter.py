@@ -44,10 +44,10 @@ def filter_of(
     known: dict[TableName, bool] = {}
 
     def is_wanted(table: TableName) -> bool:
-        found = known.get(table)
-        if found is None:
-            found = table.database not in left_out and (not tables or matches(table, tables, folded=folds_names))
-            known[table] = found
-        return found
+        is_chosen = known.get(table)
+        if is_chosen is None:
+            is_chosen = table.database not in left_out and (not tables or matches(table, tables, folded=folds_names))
+            known[table] = is_chosen
+        return is_chosen
 
     return StreamFilter(is_wanted, lambda name: name not in left_out, columns, everything=not tables)

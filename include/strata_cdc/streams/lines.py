@@ -56,9 +56,9 @@ class LineColumn(Struct, frozen=True, eq=False, dict=True):
     def part(self) -> list[int]:
         """The column as the kernels take it (`binlog/kernels/json_lines.py`)."""
         chosen, absent = self.chosen, self.is_absent
-        found = [*self.texts.addresses, CHOSEN if chosen is not None else SAME if len(self.texts) == 1 else OWN]
-        found += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
-        return [*found, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
+        addresses = [*self.texts.addresses, CHOSEN if chosen is not None else SAME if len(self.texts) == 1 else OWN]
+        addresses += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
+        return [*addresses, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
 
     @classmethod
     def same(cls, text: bytes) -> LineColumn:
@@ -112,8 +112,8 @@ class Composition:
             ranks: The rank of each line among all lines; ascending within a group.
             borders: The ranks that have a border before them.
         """
-        found = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
-        return np.ascontiguousarray((np.array(found) + self._groups[:, [FIRST_LINE]]).T)
+        places = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
+        return np.ascontiguousarray((np.array(places) + self._groups[:, [FIRST_LINE]]).T)
 
     def put(self, borders: IntRows, front: int, places: Ints, ends: Ints, out: Bytes) -> None:
         """Writes lines at their places, as `put_lines` takes these; the places move to the ends of the lines."""
@@ -154,8 +154,8 @@ def _borders(places: Ints, size: int) -> Ints:
         places: Where each line begins, and where the last line ends.
         size: Bytes of a part; a part ends with the line that exceeds it.
     """
-    found = np.searchsorted(places, np.arange(0, int(places[-1]), size))
-    return np.unique(np.append(found, len(places) - 1))
+    borders = np.searchsorted(places, np.arange(0, int(places[-1]), size))
+    return np.unique(np.append(borders, len(places) - 1))
 
 
 def composed(pieces: Sequence[LineColumn], count: int) -> Texts:
@@ -225,7 +225,7 @@ class ImageTexts:
 
     def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
         """The columns of an image, and the text that closes its last value."""
-        found, closing = list[LineColumn](), b""
+        image_columns, closing = list[LineColumn](), b""
         is_value = there.astype(np.int64)
         for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
             values, states = self._texts[name](column), is_value
@@ -234,13 +234,13 @@ class ImageTexts:
                 states = is_value.copy()
                 states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
             key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
-            found += [
+            image_columns += [
                 LineColumn.of([b"", key + quote, key + b"null"], states),
                 LineColumn(values.texts, None, states != _VALUE),
             ]
             closing = quote
             if quote and column.null_count:
                 # Not every line has a value to close.
-                found.append(LineColumn.of([b"", quote, b""], states))
+                image_columns.append(LineColumn.of([b"", quote, b""], states))
                 closing = b""
-        return found, closing
+        return image_columns, closing

@@ -351,9 +351,9 @@ def _inside_event(landed: LandedStream, at: BinlogPosition) -> Usage:
     )
 
 
-def _other_server(landed: LandedStream, wanted: str, found: str) -> SourceDivergedError:
+def _other_server(landed: LandedStream, wanted: str, received: str) -> SourceDivergedError:
     return SourceDivergedError(
-        f"the position is one of the files of server {wanted}, and the stream is that of {found}",
+        f"the position is one of the files of server {wanted}, and the stream is that of {received}",
         source=landed.source,
         remedy="Without GTIDs nobody can say what it is there. Begin at a time, or at the `beginning`.",
     )

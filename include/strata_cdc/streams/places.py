@@ -52,15 +52,15 @@ class Places(Mapping[int, TransactionPlace]):
         batch = self.batch
         if not len(batch) or not batch.statements_end[-1]:
             return []
-        found: list[int] = self.seqs[np.diff(batch.statements_end, prepend=0)[self.rows] > 0].tolist()
-        return found
+        seqs: list[int] = self.seqs[np.diff(batch.statements_end, prepend=0)[self.rows] > 0].tolist()
+        return seqs
 
     def count_statements(self, rows: Ints) -> Ints:
         """Returns how many statements some of the transactions have."""
-        found = np.zeros(len(rows), np.int64)
+        counts = np.zeros(len(rows), np.int64)
         for seq, count in self._statements.items():
-            found[rows == seq - self.batch.first_seq] = count
-        return found
+            counts[rows == seq - self.batch.first_seq] = count
+        return counts
 
     @cached_property
     def gtid_texts(self) -> Texts:
@@ -88,13 +88,13 @@ class Places(Mapping[int, TransactionPlace]):
         return sum(1 for _ in self._item.statements(self.batch.record(seq - self.batch.first_seq)))
 
     def __getitem__(self, seq: int) -> TransactionPlace:
-        found = self._made.get(seq)
-        if found is None:
+        place = self._made.get(seq)
+        if place is None:
             if seq not in self:
                 raise KeyError(seq)
             row = seq - self.batch.first_seq
-            found = self._made[seq] = TransactionPlace(self._along, self.batch, row, self._statements.get(seq, 0))
-        return found
+            place = self._made[seq] = TransactionPlace(self._along, self.batch, row, self._statements.get(seq, 0))
+        return place
 
     def __contains__(self, seq: object) -> bool:
         at = int(np.searchsorted(self.seqs, seq))  # type: ignore[call-overload]  # an ordinal

@@ -135,15 +135,15 @@ class Held:
 
     def of(self, batch: TransactionColumns) -> Mask:
         """Returns a value for each transaction of a batch."""
-        found = np.zeros(len(batch), np.bool_)
+        mask = np.zeros(len(batch), np.bool_)
         for number, sid in enumerate(batch.sids):
             if sid not in self._spans:
                 self._spans[sid] = np.array(self._executed.spans_of(sid), np.int64)
             spans = self._spans[sid]
             if len(spans):
                 at = np.searchsorted(spans[:, 0], batch.numbers, "right") - 1
-                found |= (batch.sid_numbers == number) & (at >= 0) & (batch.numbers <= spans[at, 1])
-        return found
+                mask |= (batch.sid_numbers == number) & (at >= 0) & (batch.numbers <= spans[at, 1])
+        return mask
 
 
 def gtid_spans_of(batch: TransactionColumns, rows: Ints) -> Iterator[tuple[Writer, Span]]:
@@ -184,23 +184,23 @@ class Begin(Struct, frozen=True, dict=True):
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """Returns which rows of a batch are to be yielded, of those from `first` to the last before `stop`."""
-        found = np.arange(first, stop)
+        rows = np.arange(first, stop)
         if self.time is not None:
-            return found[batch.committed_at[first:stop] >= self.time]
+            return rows[batch.committed_at[first:stop] >= self.time]
         if self.at is not None:
-            return found[first_at(batch.positions[first:stop], batch, self.at) :]
+            return rows[first_at(batch.positions[first:stop], batch, self.at) :]
         if self.executed is None:
-            return found
-        return found[~self._held.of(batch)[first:stop]]
+            return rows
+        return rows[~self._held.of(batch)[first:stop]]
 
     def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
         """Returns how many steps the reader already has, by ordinal, of the transactions of a batch that are not new to
         the reader."""
-        found: dict[int, int] = {}
+        steps: dict[int, int] = {}
         for part in self.parts:
             rows = _rows_of(batch, part.transaction)
-            found |= dict.fromkeys((rows + batch.first_seq).tolist(), part.steps)
-        return found
+            steps |= dict.fromkeys((rows + batch.first_seq).tolist(), part.steps)
+        return steps
 
 
 class End(Struct, frozen=True):

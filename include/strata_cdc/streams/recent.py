@@ -107,16 +107,16 @@ class Recent:
 
     def _touched(self, span: StreamBatch) -> dict[TableName, Ints]:
         """The touched transactions by table, including the transaction that was open before."""
-        found: dict[TableName, list[Ints]] = {}
+        seqs_of_table: dict[TableName, list[Ints]] = {}
         if self._open is not None:
             seq, tables = self._open
-            found = {table: [np.array([seq])] for table in tables}
+            seqs_of_table = {table: [np.array([seq])] for table in tables}
         for table, rows in span.rows:
-            found.setdefault(table, []).append(row_seqs(rows))
+            seqs_of_table.setdefault(table, []).append(row_seqs(rows))
         for ddl in span.ddl:
             for table in ddl.named:
-                found.setdefault(table, []).append(np.array([ddl.place.record.seq]))
-        return {table: np.unique(np.concatenate(seqs)) for table, seqs in found.items()}
+                seqs_of_table.setdefault(table, []).append(np.array([ddl.place.record.seq]))
+        return {table: np.unique(np.concatenate(seqs)) for table, seqs in seqs_of_table.items()}
 
     def _drop(self) -> None:
         dropped = self._spans.popleft()

@@ -33,15 +33,15 @@ class Rendering:
 
     def events(self, span: StreamBatch) -> Iterator[Event]:
         """Returns the events of a span, in order."""
-        found: list[tuple[int, int, Event]] = [(ddl.place.record.seq, ddl.number, ddl) for ddl in span.ddl]
+        events: list[tuple[int, int, Event]] = [(ddl.place.record.seq, ddl.number, ddl) for ddl in span.ddl]
         for batch in span.batches:
             for seq, row, change in self._changes(batch, span.places):
-                found.append((seq, span.places[seq].statements + row + 1, change))
+                events.append((seq, span.places[seq].statements + row + 1, change))
         unreadable = (row for rows in span.unreadable for row in self._unreadable(rows, span.places))
-        found += [(row.seq, row.place.statements + row.row + 1, row) for row in unreadable]
-        found += [(place.record.seq, _LAST, Commit(place)) for place in span.commits]
-        found.sort(key=_ORDER)
-        return map(itemgetter(2), found)
+        events += [(row.seq, row.place.statements + row.row + 1, row) for row in unreadable]
+        events += [(place.record.seq, _LAST, Commit(place)) for place in span.commits]
+        events.sort(key=_ORDER)
+        return map(itemgetter(2), events)
 
     def _table(self, batch: ChangeBatch | UnreadableRows) -> TableLines:
         known = self._tables.get(batch.kind)

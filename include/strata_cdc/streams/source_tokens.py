@@ -50,25 +50,25 @@ class SourceTokens:
 
     def after(self, seqs: Ints) -> Texts:
         """Returns the token after each of some transactions."""
-        found = []
+        parts = []
         for run, index in self._runs(seqs):
             if index is None:
-                found.append(Texts.of([self.own[seq].after_text.encode() for seq in run.tolist()]))
+                parts.append(Texts.of([self.own[seq].after_text.encode() for seq in run.tolist()]))
             else:
                 first, growth = self._growth(run, index, 0)
-                found.append(tokens_of([packed_place(first.before)], {0: growth}))
-        return Texts.joined(found)
+                parts.append(tokens_of([packed_place(first.before)], {0: growth}))
+        return Texts.joined(parts)
 
     def inside(self, seqs: Ints) -> TokenHeads:
         """Returns the begin of the tokens inside each of some transactions."""
-        found = []
+        parts = []
         for run, index in self._runs(seqs):
             if index is None:
-                found.append(heads_one_by_one([self.own[seq].steps for seq in run.tolist()]))
+                parts.append(heads_one_by_one([self.own[seq].steps for seq in run.tolist()]))
             else:
                 first, growth = self._growth(run, index, 1)
-                found.append(heads_of([packed_place(first.inside)], {0: growth}))
-        return joined_heads(found)
+                parts.append(heads_of([packed_place(first.inside)], {0: growth}))
+        return joined_heads(parts)
 
     def more_keys(self, seqs: Ints) -> None:
         """Returns None: there are none."""
@@ -105,9 +105,9 @@ class SourceTokens:
             return None, len(run)
         first = self.own[int(run[0])]
         gtid, place = first.record.gtid, first.before
-        found = None if gtid is None else growing(place, gtid)
-        if found is None:
+        growth = None if gtid is None else growing(place, gtid)
+        if growth is None:
             return None, 1 if is_executed(place.position) else len(run)
-        index, limit = found
+        index, limit = growth
         count = int(np.searchsorted(batch.numbers[run - batch.first_seq], limit))
         return (index, count) if count else (None, 1)

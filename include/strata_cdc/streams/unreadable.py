@@ -43,8 +43,8 @@ class UnreadableValue(Struct, frozen=True):
     def shown(self) -> dict[str, Any]:
         """Returns the value as a line has it."""
         kind = "bytes" if isinstance(self.verbatim, str) else "number"
-        found = {"image": self.image, "column": self.column, "error": self.error, "reason": self.reason}
-        return {**found, kind: self.verbatim}
+        shown = {"image": self.image, "column": self.column, "error": self.error, "reason": self.reason}
+        return {**shown, kind: self.verbatim}
 
 
 class UnreadableRow(Struct, frozen=True):
@@ -136,18 +136,18 @@ class UnreadableRows(Struct, frozen=True):
         for (before, after, diffs, faults), (seq, row, op, invalid, file, offset) in zip(
             images, zip(*columns, strict=True), strict=True
         ):
-            found = tuple(self._value(fault, dict(invalid)) for fault in faults)
-            for value in found:
+            unreadable = tuple(self._value(fault, dict(invalid)) for fault in faults)
+            for value in unreadable:
                 image = before if value.image == "before" else after
                 (image or {}).pop(value.column, None)
                 if value.image == "after":
                     diffs.pop(value.column, None)
-            yield UnreadableRow(seq, row, op, before, after, diffs, found, file, offset)
+            yield UnreadableRow(seq, row, op, before, after, diffs, unreadable, file, offset)
 
     def _value(self, fault: dict[str, str], invalid: dict[str, str]) -> UnreadableValue:
         name, verbatim = fault["column"], invalid[fault["column"]]
         image = "before" if name.startswith(_IN_BEFORE) else "after"
         column = name.removeprefix(_IN_BEFORE)
-        found = self.definition.column(column)
-        is_label = found is not None and parse_column_type(found.column_type).kind in LABELLED
+        own_column = self.definition.column(column)
+        is_label = own_column is not None and parse_column_type(own_column.column_type).kind in LABELLED
         return UnreadableValue(image, column, fault["error"], fault["reason"], int(verbatim) if is_label else verbatim)

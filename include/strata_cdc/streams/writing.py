@@ -108,22 +108,22 @@ class Writing:
             framing: The text around each line.
         """
         end = _end(span) + framing.end if span.places else framing.end
-        found = [_ddl(span, framing)] if span.ddl else []
+        parts = [_ddl(span, framing)] if span.ddl else []
         for batch in span.batches:
             values, images = self._table(batch)
             pieces = images.pieces(batch.batch, b',"token":"')
             if pieces is None:
                 # Images that lack columns, or have values that their column types cannot express.
-                found.append(_one_by_one(values.objects(batch.batch), span, framing))
+                parts.append(_one_by_one(values.objects(batch.batch), span, framing))
             else:
-                found.append(_rows(batch, pieces, tokens, framing, end))
+                parts.append(_rows(batch, pieces, tokens, framing, end))
         for unreadable in span.unreadable:
             rows = unreadable.rows(self._table(unreadable)[0])
             lines = [_unreadable_line(unreadable.table, row, span.places) for row in rows]
-            found.append(_one_by_one(lines, span, framing))
+            parts.append(_one_by_one(lines, span, framing))
         if len(span.ended):
-            found.append(_commits(span.ended, tokens, framing, end))
-        return found
+            parts.append(_commits(span.ended, tokens, framing, end))
+        return parts
 
     def _table(self, batch: ChangeBatch | UnreadableRows) -> tuple[TableLines, ImageTexts]:
         known = self._tables.get(batch.kind)

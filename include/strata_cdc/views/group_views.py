@@ -34,7 +34,7 @@ def make_group_views(
     Raises:
         StrataError: The lake or a store does not answer.
     """
-    found: dict[tuple[TableName, ViewKind], list[tuple[str, MadeView]]] = {}
+    by_table: dict[tuple[TableName, ViewKind], list[tuple[str, MadeView]]] = {}
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
@@ -42,8 +42,8 @@ def make_group_views(
         finally:
             engine.dispose()
         for view in made:
-            found.setdefault((view.table, view.kind), []).append((source.name, view))
-    return [_united(members, dialect, through) for _, members in sorted(found.items())]
+            by_table.setdefault((view.table, view.kind), []).append((source.name, view))
+    return [_united(members, dialect, through) for _, members in sorted(by_table.items())]
 
 
 def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Through) -> MadeView:

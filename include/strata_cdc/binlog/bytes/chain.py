@@ -86,11 +86,11 @@ class EventChain:
             index = self._filled(index)
         at = 0
         for special in (*self._specials(index), len(index)):
-            found = self._follow(index, at, special)
-            if found is None and special < len(index):
-                found = self._take_special(buffer, index, special)
-            if found is not None:
-                return found, _fault(index, found, self._end)
+            end = self._follow(index, at, special)
+            if end is None and special < len(index):
+                end = self._take_special(buffer, index, special)
+            if end is not None:
+                return end, _fault(index, end, self._end)
             at = special + 1
         return len(index), None
 
@@ -110,8 +110,8 @@ class EventChain:
             special |= np.isin(index.types, _HEAD)
         if self._kind is ChainKind.RELAY_LOG:
             special |= (index.flags & EventFlag.RELAY_LOG != 0) | (index.types == EventType.ROTATE)
-        found: list[int] = np.flatnonzero(special).tolist()
-        return found
+        positions: list[int] = np.flatnonzero(special).tolist()
+        return positions
 
     def _follow(self, index: EventIndex, begin: int, behind: int) -> int | None:
         """Follows plain events; the first that does not belong there, None if all do."""
@@ -140,11 +140,11 @@ class EventChain:
         if index.flags[at] & EventFlag.RELAY_LOG:
             is_here = (end - int(index.lengths[at])) & _MASK == position & _MASK
             return None if is_here or not end or not self._is_whole else at
-        found = self._follow(index, at, at + 1) if end else None
+        after = self._follow(index, at, at + 1) if end else None
         if index.types[at] == EventType.ROTATE:
             body = position + HEADER_BYTES
             self._end = int.from_bytes(buffer[body : body + 4].tobytes(), "little")
-        return found
+        return after
 
 
 def _fault(index: EventIndex, at: int, end: int | None) -> MisplacedEventError:

@@ -111,15 +111,15 @@ class TransactionBatch(Struct, frozen=True):
             return None
         domains = [sid.domain if isinstance(sid, DomainWriter) else -1 for sid in self.sids]
         of_rows = np.array([*domains, -1], np.int64)[self.sid_numbers]
-        found: list[int] = []
+        steps: list[int] = []
         for domain in sorted({*domains} - {-1}):
             rows = (of_rows == domain).nonzero()[0]
             numbers = self.numbers[rows]
             back = (numbers[1:] <= numbers[:-1]).nonzero()[0] + 1
             if len(rows) and executed.overlaps(DomainWriter(domain, 0), (int(numbers[0]), int(numbers[0]))):
                 back = np.concatenate(([0], back))
-            found += rows[back[:1]].tolist()
-        return min(found, default=None)
+            steps += rows[back[:1]].tolist()
+        return min(steps, default=None)
 
     def refuse_step_back(self, executed: ExecutedBuilder, file: str) -> None:
         """Checks that numbers of MariaDB grow in each domain: by a position, one that was set back has come before, and
@@ -253,13 +253,13 @@ class TransactionBatch(Struct, frozen=True):
 
     def _split_points(self) -> list[SplitPoint]:
         maps = self.split_maps.tolist()
-        found, before = [], 0
+        points, before = [], 0
         for offset, row, end in zip(
             self.split_offsets.tolist(), self.split_rows.tolist(), self.split_maps_end.tolist(), strict=True
         ):
-            found.append(SplitPoint(offset, row, tuple(maps[before:end])))
+            points.append(SplitPoint(offset, row, tuple(maps[before:end])))
             before = end
-        return found
+        return points
 
 
 def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:

@@ -42,7 +42,7 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | No
     Raises:
         CorruptEventError: An event is damaged.
     """
-    walk, found = _Walk(binlog.format), dict[int, Texts]()
+    walk, statements = _Walk(binlog.format), dict[int, Texts]()
     buffer = binlog.buffer
     while begin < end:
         index = index_events(buffer, begin, min(end, len(buffer)), binlog.format)
@@ -50,17 +50,17 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | No
         for at, kind in enumerate(index.types.tolist()):
             position, length = int(index.positions[at]), int(index.lengths[at])
             if place is not None and position > place:
-                return found
+                return statements
             if kind == EventType.TRANSACTION_PAYLOAD:
-                found[position] = _inside(binlog, position, length)
+                statements[position] = _inside(binlog, position, length)
             elif walk.take(buffer, kind, position, length - binlog.format.checksum_bytes):
-                found[position] = (walk.current,)
+                statements[position] = (walk.current,)
         begin = index.next if index.next > begin else end
-    return found
+    return statements
 
 
 def _inside(binlog: BinlogFile, position: int, length: int) -> Texts:
-    walk, found = _Walk(binlog.format), dict[bytes | None, None]()
+    walk, texts = _Walk(binlog.format), dict[bytes | None, None]()
     for chunk in read_payload(binlog.buffer, position, length, binlog.format):
         begin = 0
         while begin < len(chunk.buffer):
@@ -68,9 +68,9 @@ def _inside(binlog: BinlogFile, position: int, length: int) -> Texts:
             index.raise_fault()
             for at, kind in enumerate(index.types.tolist()):
                 if walk.take(chunk.buffer, kind, int(index.positions[at]), int(index.lengths[at])):
-                    found[walk.current] = None
+                    texts[walk.current] = None
             begin = index.next
-    return tuple(found)
+    return tuple(texts)
 
 
 class _Walk:

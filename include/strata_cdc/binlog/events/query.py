@@ -79,22 +79,22 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
 
 
 def _read_variables(cursor: ByteCursor) -> QueryContext:
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     while cursor.left():
         read = _READERS.get(cursor.uint(1))
         if read is None:
             # A variable of a later server: its length is not known, so nothing after it can be read. The server
             # itself stops here too (Query_event's constructor).
             break
-        read(cursor, found)
+        read(cursor, variables)
     # EXPLICIT_DEFAULTS_FOR_TIMESTAMP is a number here.
-    explicit = found.pop("explicit_defaults_for_timestamp", None)
-    return QueryContext(explicit_defaults_for_timestamp=None if explicit is None else bool(explicit), **found)
+    explicit = variables.pop("explicit_defaults_for_timestamp", None)
+    return QueryContext(explicit_defaults_for_timestamp=None if explicit is None else bool(explicit), **variables)
 
 
 def _number(size: int, name: str) -> Callable[[ByteCursor, dict[str, Any]], None]:
-    def read(cursor: ByteCursor, found: dict[str, Any]) -> None:
-        found[name] = cursor.uint(size)
+    def read(cursor: ByteCursor, variables: dict[str, Any]) -> None:
+        variables[name] = cursor.uint(size)
 
     return read
 
@@ -113,19 +113,19 @@ def _skip_text(trailing: int = 0) -> Callable[[ByteCursor, dict[str, Any]], None
     return read
 
 
-def _charsets(cursor: ByteCursor, found: dict[str, Any]) -> None:
-    found["client_charset"] = cursor.uint(2)
-    found["connection_collation"] = cursor.uint(2)
-    found["server_collation"] = cursor.uint(2)
+def _charsets(cursor: ByteCursor, variables: dict[str, Any]) -> None:
+    variables["client_charset"] = cursor.uint(2)
+    variables["connection_collation"] = cursor.uint(2)
+    variables["server_collation"] = cursor.uint(2)
 
 
-def _time_zone(cursor: ByteCursor, found: dict[str, Any]) -> None:
-    found["time_zone"] = cursor.next_bytes(cursor.uint(1)).decode("utf-8", "replace")
+def _time_zone(cursor: ByteCursor, variables: dict[str, Any]) -> None:
+    variables["time_zone"] = cursor.next_bytes(cursor.uint(1)).decode("utf-8", "replace")
 
 
-def _invoker(cursor: ByteCursor, found: dict[str, Any]) -> None:
+def _invoker(cursor: ByteCursor, variables: dict[str, Any]) -> None:
     user, host = (cursor.next_bytes(cursor.uint(1)).decode("utf-8", "replace") for _ in range(2))
-    found["invoker"] = f"{user}@{host}" if host else user
+    variables["invoker"] = f"{user}@{host}" if host else user
 
 
 def _skip_databases(cursor: ByteCursor, _: dict[str, Any]) -> None:
@@ -138,16 +138,16 @@ def _skip_databases(cursor: ByteCursor, _: dict[str, Any]) -> None:
 _PHASES = {2: AlterPhase.START, 4: AlterPhase.COMMIT, 8: AlterPhase.ROLLBACK}
 
 
-def _alter_phase(cursor: ByteCursor, found: dict[str, Any]) -> None:
+def _alter_phase(cursor: ByteCursor, variables: dict[str, Any]) -> None:
     flags = cursor.uint(1)
     phase = next((phase for flag, phase in _PHASES.items() if flags & flag), None)
     if phase in {AlterPhase.COMMIT, AlterPhase.ROLLBACK}:
         cursor.next_bytes(8)  # the sequence number of the GTID with the START
-    found["alter_phase"] = phase
+    variables["alter_phase"] = phase
 
 
-def _charset_collations(cursor: ByteCursor, found: dict[str, Any]) -> None:
-    found["charset_collations"] = tuple((cursor.uint(2), cursor.uint(2)) for _ in range(cursor.uint(1)))
+def _charset_collations(cursor: ByteCursor, variables: dict[str, Any]) -> None:
+    variables["charset_collations"] = tuple((cursor.uint(2), cursor.uint(2)) for _ in range(cursor.uint(1)))
 
 
 _READERS: dict[int, Callable[[ByteCursor, dict[str, Any]], None]] = {

@@ -69,28 +69,28 @@ def find_repeats(binlog: BinlogFile, seen: ExecutedBuilder, begin: int, end: int
 
 def _read_gtids(binlog: BinlogFile, events: Events, servers: ServerRegistry) -> npt.NDArray[np.int64] | None:
     """Server and number of each GTID event, a row each; None if one of them cannot be read."""
-    found, key = np.empty((len(events.positions), 2), np.int64), np.zeros(GTID_BYTES, np.uint8)
+    gtids, key = np.empty((len(events.positions), 2), np.int64), np.zeros(GTID_BYTES, np.uint8)
     number, trailer = 0, binlog.format.checksum_bytes
-    while number < len(found):
-        status, number = read_gtids(binlog.buffer, events, trailer, number, servers.keys, servers.count, key, found)
+    while number < len(gtids):
+        status, number = read_gtids(binlog.buffer, events, trailer, number, servers.keys, servers.count, key, gtids)
         if status == Request.NEW_SERVER:
             servers.add(key)
         elif status != codes.DONE:
             return None
-    return found
+    return gtids
 
 
-def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: ExecutedBuilder) -> list[int]:
+def _repeated(servers: ServerRegistry, gtids: npt.NDArray[np.int64], seen: ExecutedBuilder) -> list[int]:
     """Which of the GTIDs are not new; all are added to `seen`."""
-    sid_numbers, numbers = np.ascontiguousarray(found.T)
+    sid_numbers, numbers = np.ascontiguousarray(gtids.T)
     spans = list(gtid_spans(tuple(servers.sids), sid_numbers, numbers))
     distinct = sum(last - first + 1 for _, (first, last) in spans)
-    if distinct == len(found) and not any(seen.overlaps(sid, span) for sid, span in spans):
+    if distinct == len(gtids) and not any(seen.overlaps(sid, span) for sid, span in spans):
         for sid, span in spans:
             seen.add_span(sid, span)
         return []
     again = []
-    for which, (sid_number, number) in enumerate(found.tolist()):
+    for which, (sid_number, number) in enumerate(gtids.tolist()):
         gtid = Gtid(servers.sids[sid_number], number)
         if seen.contains(gtid):
             again.append(which)

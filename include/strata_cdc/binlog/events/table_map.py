@@ -171,27 +171,27 @@ class _Charsets(Struct):
             if len(self.each) != count:
                 raise CorruptEventError(f"a TABLE_MAP has {len(self.each)} charsets for {count} columns")
             return self.each
-        found = [self.default] * count
+        collations = [self.default] * count
         for at, collation in (self.exceptions or {}).items():
             if at >= count:
                 raise CorruptEventError(f"a TABLE_MAP has a charset for character column {at} of {count}")
-            found[at] = collation
-        return found
+            collations[at] = collation
+        return collations
 
 
 def _read_optional(cursor: ByteCursor, types: tuple[int, ...]) -> _Optional:
-    found = _Optional()
+    optional = _Optional()
     while cursor.left():
         field = cursor.uint(1)
         # A type that a later server added is skipped: its length comes before it.
-        _read_field(found, field, ByteCursor(cursor.next_bytes(cursor.lenenc())), types)
-    return found
+        _read_field(optional, field, ByteCursor(cursor.next_bytes(cursor.lenenc())), types)
+    return optional
 
 
-def _read_field(found: _Optional, field: int, value: ByteCursor, types: tuple[int, ...]) -> None:
+def _read_field(optional: _Optional, field: int, value: ByteCursor, types: tuple[int, ...]) -> None:
     if field in _READERS:
         name, read = _READERS[_Field(field)]
-        setattr(found, name, read(value, len(types)))
+        setattr(optional, name, read(value, len(types)))
 
 
 def _numbers(value: ByteCursor) -> list[int]:
@@ -246,7 +246,7 @@ def _unsigned(optional: _Optional, types: tuple[int, ...]) -> tuple[bool, ...] |
 
 
 def _collations(optional: _Optional, types: tuple[int, ...], counted: frozenset[int]) -> tuple[int, ...] | None:
-    found = [0] * len(types)
+    collations = [0] * len(types)
     characters = [at for at, code in enumerate(types) if code in counted]
     if characters and optional.charsets is None:
         return None
@@ -256,8 +256,8 @@ def _collations(optional: _Optional, types: tuple[int, ...], counted: frozenset[
     ):
         if charsets is not None:
             for at, collation in zip(columns, charsets.of(len(columns)), strict=True):
-                found[at] = collation
-    return tuple(found)
+                collations[at] = collation
+    return tuple(collations)
 
 
 _READERS: dict[_Field, tuple[str, Callable[[ByteCursor, int], Any]]] = {

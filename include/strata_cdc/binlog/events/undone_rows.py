@@ -74,7 +74,7 @@ def undo_statements(buffer: Bytes, index: EventIndex, count: int, form: FormatDe
 
     A statement that cannot be read is none of them: the walk over the events reports it.
     """
-    found: list[UndoStatement] = []
+    statements: list[UndoStatement] = []
     for at in _candidates(buffer, index, count):
         query: object = None
         with suppress(StrataError):
@@ -82,8 +82,8 @@ def undo_statements(buffer: Bytes, index: EventIndex, count: int, form: FormatDe
         match = _STATEMENT.fullmatch(query.statement) if isinstance(query, Query) else None
         if match:
             name = (match[2] or b"").decode("utf-8", "surrogateescape").casefold()
-            found.append(UndoStatement(at, Undo((match[1] or b"ROLLBACK").upper()), name))
-    return found
+            statements.append(UndoStatement(at, Undo((match[1] or b"ROLLBACK").upper()), name))
+    return statements
 
 
 def _candidates(buffer: Bytes, index: EventIndex, count: int) -> list[int]:

@@ -73,8 +73,8 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
         if sslp.get("ca") or sslp.get("verify_mode"):
-            found: ssl.SSLContext = super()._create_ssl_ctx(sslp)
-            return found
+            context: ssl.SSLContext = super()._create_ssl_ctx(sslp)
+            return context
         # PyMySQL would load the certificates of this machine, 35 ms of CPU, and use them for no check.
         unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE

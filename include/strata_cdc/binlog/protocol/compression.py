@@ -90,14 +90,14 @@ class CompressedSocket:
 
     def read(self, size: int) -> bytes:
         """This number of bytes, fewer only at the end: what PyMySQL needs of a socket's file."""
-        found = bytearray(size)
-        view, at = memoryview(found), 0
+        content = bytearray(size)
+        view, at = memoryview(content), 0
         while at < size:
             received = self.recv_into(view[at:])
             if not received:
                 break
             at += received
-        return bytes(found[:at])
+        return bytes(content[:at])
 
     def sendall(self, data: bytes) -> None:
         """Sends packets."""

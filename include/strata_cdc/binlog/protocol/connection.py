@@ -214,8 +214,8 @@ def _client_of(address: ServerAddress) -> type[Client]:
     if address.compression is not ProtocolCompression.UNCOMPRESSED:
         from strata_cdc.binlog.protocol.compression import CONNECTIONS  # noqa: PLC0415  see above
 
-        found = CONNECTIONS[address.compression]
-        return type(found.__name__, (TrustingClient, found), {}) if address.enable_cleartext_plugin else found
+        client = CONNECTIONS[address.compression]
+        return type(client.__name__, (TrustingClient, client), {}) if address.enable_cleartext_plugin else client
     return TrustingClient if address.enable_cleartext_plugin else Client
 
 

@@ -64,16 +64,16 @@ class ResultSet:
             raise OperationalError(CR.CR_SERVER_LOST, "Lost connection to MySQL server during query")
         try:
             connection._sock.settimeout(connection._read_timeout)  # noqa: SLF001
-            found = self._read_into(connection._rfile, memoryview(room))  # type: ignore[arg-type]  # noqa: SLF001
+            size = self._read_into(connection._rfile, memoryview(room))  # type: ignore[arg-type]  # noqa: SLF001
         except OSError as error:
             connection._force_close()  # noqa: SLF001
             raise OperationalError(
                 CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query ({error})"
             ) from error
-        if found == 0:
+        if size == 0:
             connection._force_close()  # noqa: SLF001
             raise OperationalError(CR.CR_SERVER_LOST, "Lost connection to MySQL server during query")
-        return found
+        return size
 
     def _read_into(self, reader: Any, room: memoryview) -> int:
         if not isinstance(reader, BufferedReader):
@@ -118,10 +118,10 @@ def _prepare(connection: Client, statement: str) -> tuple[int, tuple[ResultColum
     statement_id, columns, parameters = _PREPARED.unpack_from(answer)
     if parameters:
         _skip(connection, parameters + 1)
-    found = tuple(_column(connection) for _ in range(columns))
+    result_columns = tuple(_column(connection) for _ in range(columns))
     if columns:
         _skip(connection, 1)
-    return statement_id, found
+    return statement_id, result_columns
 
 
 def _column(connection: Client) -> ResultColumn:

@@ -109,12 +109,12 @@ def corrections(
     if not measured:
         return {}
     middle = middle or middle_of(measured)
-    found = {}
+    by_source = {}
     for source, moment in measured.items():
         away = moment.ahead - middle.ahead
         amount = (away + step // 2) // step * step
-        found[source] = Correction(amount, abs(away - amount) + moment.bound + middle.bound)
-    return found
+        by_source[source] = Correction(amount, abs(away - amount) + moment.bound + middle.bound)
+    return by_source
 
 
 class Clocks:
@@ -345,7 +345,7 @@ class Server:
 
 def owned_gtids(text: str) -> list[Gtid]:
     """Reads `gtid_owned`: `UUID:NUMBER#THREAD:NUMBER#THREAD, UUID:TAG:NUMBER#THREAD`."""
-    found = []
+    gtids = []
     for server in filter(None, (part.strip() for part in text.split(","))):
         uuid, *rest = server.split(":")
         tag = ""
@@ -354,5 +354,5 @@ def owned_gtids(text: str) -> list[Gtid]:
             if not mark:
                 tag = f"{part}:"
             else:
-                found.append(Gtid.parse(f"{uuid}:{tag}{number}"))
-    return found
+                gtids.append(Gtid.parse(f"{uuid}:{tag}{number}"))
+    return gtids

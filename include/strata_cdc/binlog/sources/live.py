@@ -126,13 +126,13 @@ class LiveSource:
             yield Waiting(BinlogPosition.of(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
 
     def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
-        found = 0
+        count = 0
         for whole in file.feed(data):
             whole.batch.refuse_step_back(self._executed, self._binlog_file)
             whole.batch.add_to(self._executed)
-            self._seq, found = whole.batch.last_seq, found + 1
+            self._seq, count = whole.batch.last_seq, count + 1
             yield whole
-        if not found:
+        if not count:
             yield Waiting()
 
     def _end(self, low: int | None) -> Iterator[Item]:

@@ -114,20 +114,20 @@ def _nulls(side: Any, count: int) -> pa.Array:
 
 
 def _side(term: Term, node: Compare, columns: Columns) -> Any:
-    found = _term(term, columns)
+    value = _term(term, columns)
     if node.kind is ValueKind.DOUBLE:
-        return found.cast(pa.float64())
+        return value.cast(pa.float64())
     if node.kind is ValueKind.DECIMAL:
-        return found.cast(pa.decimal256(_WIDEST, node.scale))
+        return value.cast(pa.decimal256(_WIDEST, node.scale))
     if node.kind is ValueKind.INTEGER:
-        return found.cast(pa.decimal256(_WIDEST, 0))
-    return _folded(found, node.text) if node.kind is ValueKind.TEXT else found
+        return value.cast(pa.decimal256(_WIDEST, 0))
+    return _folded(value, node.text) if node.kind is ValueKind.TEXT else value
 
 
-def _folded(found: Any, rule: TextRule) -> Any:
+def _folded(value: Any, rule: TextRule) -> Any:
     # A text with letters is plain ASCII here; for any other text, the evaluation has already ended.
-    found = pc.ascii_lower(found) if rule.folds else found
-    return pc.ascii_rtrim(found, " ") if rule.trims else found
+    value = pc.ascii_lower(value) if rule.folds else value
+    return pc.ascii_rtrim(value, " ") if rule.trims else value
 
 
 def _term(term: Term, columns: Columns) -> Any:
@@ -153,8 +153,8 @@ def _remainder(values: Any, divisor: pa.Scalar) -> Any:
     by = int(divisor.as_py())
     if isinstance(values, pa.Scalar):
         return pa.scalar(_one_remainder(values.as_py(), by), pa.decimal256(20, 0))
-    found = [None if value is None else _one_remainder(value, by) for value in values.to_pylist()]
-    return pa.array(found, pa.decimal256(20, 0))
+    remainders = [None if value is None else _one_remainder(value, by) for value in values.to_pylist()]
+    return pa.array(remainders, pa.decimal256(20, 0))
 
 
 def _one_remainder(value: Decimal, by: int) -> Decimal:

@@ -375,13 +375,13 @@ class _Reader:
     def _named(self, node: exp.Column) -> Column:
         if node.table and not f".{self._table}".endswith(f".{node.db}.{node.table}" if node.db else f".{node.table}"):
             self._fail(f"the condition is on {self._table or 'one table'}", node)
-        found = self._definition.column(node.name)
-        if found is None:
+        own_column = self._definition.column(node.name)
+        if own_column is None:
             names = [column.name for column in self._definition.columns]
             near = get_close_matches(node.name, names, n=3)
             hint = f"; near it are {', '.join(near)}" if near else f"; there are {', '.join(names)}"
             raise self._error(f"there is no column {node.name}{hint}", node, UnknownColumnError)
-        return found
+        return own_column
 
 
 _HINT: Final = f": write COLLATE {BINARY} after the column to compare by characters"

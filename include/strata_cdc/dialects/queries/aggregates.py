@@ -99,8 +99,8 @@ def _extreme(name: str) -> Translate:
             return QueryValue(f"{name}({value.sql})", kind)
         message = quoted(f"{value.name}: there are several spellings, and which the server shows is not determined")
         same = f"count(DISTINCT {value.sql}) = count(DISTINCT {key})"
-        found = f"arg_{name}({value.sql}, {key})"
-        return QueryValue(f"CASE WHEN {same} THEN {found} ELSE CAST(error({message}) AS VARCHAR) END", kind)
+        chosen = f"arg_{name}({value.sql}, {key})"
+        return QueryValue(f"CASE WHEN {same} THEN {chosen} ELSE CAST(error({message}) AS VARCHAR) END", kind)
 
     return read
 
@@ -130,9 +130,9 @@ def _list(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
         reader.refuse("GROUP_CONCAT takes a text or a whole number", node)
     order = ", ".join(ordered(reader, argument) for argument in inner.expressions)
     between = "','" if separator is None else reader.value(separator).sql
-    found = f"string_agg({text}, {between} ORDER BY {order})"
+    joined = f"string_agg({text}, {between} ORDER BY {order})"
     fail = "CAST(error('GROUP_CONCAT is longer than group_concat_max_len (1024): the server cuts it') AS VARCHAR)"
-    return QueryValue(f"CASE WHEN strlen({found}) > {_LONGEST_LIST} THEN {fail} ELSE {found} END", kind)
+    return QueryValue(f"CASE WHEN strlen({joined}) > {_LONGEST_LIST} THEN {fail} ELSE {joined} END", kind)
 
 
 def ordered(reader: ExpressionReader, node: exp.Expr) -> str:

@@ -192,8 +192,8 @@ def quoted(text: str) -> str:
 
 @cache
 def _weights() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = json.loads(FILE.read_text())
-    return found
+    weights: dict[str, list[str]] = json.loads(FILE.read_text())
+    return weights
 
 
 def _in_class(characters: str) -> str:

@@ -55,9 +55,9 @@ def sides(left: QueryValue, right: QueryValue, *, ordered: bool) -> tuple[str, s
     if ValueType.NULL in {left.type, right.type}:
         return left.sql, right.sql
     for rule in _RULES:
-        found = rule(left, right, ordered)
-        if found is not None:
-            return found
+        pair = rule(left, right, ordered)
+        if pair is not None:
+            return pair
     raise NotComparedError(f"{_shown(left)} is not compared with {_shown(right)}: write the conversion")
 
 
@@ -147,12 +147,14 @@ def shared_collation(values: list[QueryValue]) -> tuple[str | None, Strength]:
         NotComparedError: Two collations count equally.
     """
     strength = min((value.kind.strength for value in values), key=lambda kind: kind.value)
-    found = {value.kind.collation or "" for value in values if value.kind.strength is strength}
-    if len(found) > 1 and strength is Strength.COLUMN:
-        found = _stronger(found)
-    if len(found) > 1:
-        raise NotComparedError(f"the collations {' and '.join(sorted(map(str, found)))} are not mixed: use COLLATE")
-    return found.pop() or None, strength
+    collations = {value.kind.collation or "" for value in values if value.kind.strength is strength}
+    if len(collations) > 1 and strength is Strength.COLUMN:
+        collations = _stronger(collations)
+    if len(collations) > 1:
+        raise NotComparedError(
+            f"the collations {' and '.join(sorted(map(str, collations)))} are not mixed: use COLLATE"
+        )
+    return collations.pop() or None, strength
 
 
 def _stronger(collations: set[str]) -> set[str]:
@@ -185,15 +187,15 @@ def text_key(value: QueryValue, key: CollationKey, *, ordered: bool = False) -> 
 def _bytes(left: QueryValue, right: QueryValue, _: bool) -> tuple[str, str] | None:  # noqa: FBT001  as above
     if ValueType.BYTES not in {left.type, right.type}:
         return None
-    found = []
+    texts = []
     for value in (left, right):
         if value.type is ValueType.BYTES:
-            found.append(value.sql)
+            texts.append(value.sql)
         elif isinstance(value.literal, str) and value.literal.isascii():
-            found.append(f"encode({value.sql})")
+            texts.append(f"encode({value.sql})")
         else:
             return None
-    return found[0], found[1]
+    return texts[0], texts[1]
 
 
 def _moments(left: QueryValue, right: QueryValue, _: bool) -> tuple[str, str] | None:  # noqa: FBT001  as above
@@ -210,22 +212,22 @@ def _as_temporal(value: QueryValue, other: QueryValue) -> QueryValue:
     kind = _LITERAL_OF.get(other.type)
     if kind is None or not isinstance(value.literal, str) or value.type is not ValueType.TEXT:
         return value
-    found = temporal(value.literal, kind)
-    if found is None and kind is ValueKind.DATE:
-        found = temporal(value.literal, ValueKind.DATETIME)
-    if found is None:
+    moment = temporal(value.literal, kind)
+    if moment is None and kind is ValueKind.DATE:
+        moment = temporal(value.literal, ValueKind.DATETIME)
+    if moment is None:
         raise NotComparedError(f"{value.literal!r} is no {kind.name} in its full form")
-    return temporal_value(found.value)
+    return temporal_value(moment.value)
 
 
-def temporal_value(found: object) -> QueryValue:
+def temporal_value(moment: object) -> QueryValue:
     """A date or time as an expression; a TIME is its microseconds."""
-    if isinstance(found, datetime):
-        fraction = len(f"{found.microsecond:06}".rstrip("0"))
-        return QueryValue(f"TIMESTAMP {quoted(found.isoformat(' '))}", Kind(ValueType.DATETIME, fraction=fraction))
-    if isinstance(found, date):
-        return QueryValue(f"DATE {quoted(found.isoformat())}", Kind(ValueType.DATE))
-    return QueryValue(f"CAST({found} AS BIGINT)", Kind(ValueType.TIME))
+    if isinstance(moment, datetime):
+        fraction = len(f"{moment.microsecond:06}".rstrip("0"))
+        return QueryValue(f"TIMESTAMP {quoted(moment.isoformat(' '))}", Kind(ValueType.DATETIME, fraction=fraction))
+    if isinstance(moment, date):
+        return QueryValue(f"DATE {quoted(moment.isoformat())}", Kind(ValueType.DATE))
+    return QueryValue(f"CAST({moment} AS BIGINT)", Kind(ValueType.TIME))
 
 
 def _years(left: QueryValue, right: QueryValue, _: bool) -> tuple[str, str] | None:  # noqa: FBT001  as above

@@ -131,13 +131,13 @@ class ExpressionReader:
         return self._number(node)
 
     def _number(self, node: exp.Expr) -> QueryValue:
-        found = number(node.name)
-        if found is None:
+        literal = number(node.name)
+        if literal is None:
             self.refuse(f"a number of more than {MOST_DIGITS} digits is not read", node)
-        if found.kind is ValueKind.DOUBLE:
+        if literal.kind is ValueKind.DOUBLE:
             return QueryValue(f"CAST({quoted(node.name)} AS DOUBLE)", DOUBLE)
-        if found.kind is ValueKind.DECIMAL:
-            kind = decimal(max(sum(found.digits), 1), found.digits[1])
+        if literal.kind is ValueKind.DECIMAL:
+            kind = decimal(max(sum(literal.digits), 1), literal.digits[1])
             return QueryValue(
                 f"CAST({quoted(node.name)} AS DECIMAL({kind.digits},{kind.scale}))", kind, literal=node.name
             )
@@ -268,10 +268,10 @@ class ExpressionReader:
         """DATE '...' and the like; CAST."""
         kind = _TYPES_OF_LITERALS.get(node.args["to"].this.name)
         if kind is not None and isinstance(node.this, exp.Literal) and node.this.is_string:
-            found = temporal(node.this.name, kind)
-            if found is None:
+            moment = temporal(node.this.name, kind)
+            if moment is None:
                 self.refuse(f"{node.this.name!r} is no {kind.name} in its full form", node)
-            return temporal_value(found.value)
+            return temporal_value(moment.value)
         return self.functions["CAST"](self, node)
 
     def scalar(self, node: exp.Expr) -> QueryValue:

@@ -80,9 +80,9 @@ def _day(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     """A date or time of which only the date counts; sqlglot puts a conversion to a date around it."""
     inner = node.this if isinstance(node, exp.TsOrDsToDate) else node
     if isinstance(inner, exp.Literal) and inner.is_string:
-        found = temporal(inner.name, ValueKind.DATE) or temporal(inner.name, ValueKind.DATETIME)
-        if found is not None:
-            return temporal_value(found.value)
+        moment = temporal(inner.name, ValueKind.DATE) or temporal(inner.name, ValueKind.DATETIME)
+        if moment is not None:
+            return temporal_value(moment.value)
     return _moment(reader, inner)
 
 
@@ -296,8 +296,8 @@ def _replace(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     arguments = node.expressions or [node.this, node.expression, node.args.get("replacement")]
     values = [_text(reader, argument) for argument in arguments]
     sql = [value.sql for value in values]
-    found = f"CASE WHEN {sql[1]} = '' THEN {sql[0]} ELSE replace({', '.join(sql)}) END"
-    return QueryValue(found, _joined(values))
+    text = f"CASE WHEN {sql[1]} = '' THEN {sql[0]} ELSE replace({', '.join(sql)}) END"
+    return QueryValue(text, _joined(values))
 
 
 def _index_part(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
@@ -531,8 +531,8 @@ def _field(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     collations.discard(None)
     if len(collations) > 1:
         reader.refuse("FIELD() takes texts of one collation", node)
-    found = (reader.condition(exp.EQ(this=first.copy(), expression=other.copy())) for other in others)
-    cases = " ".join(f"WHEN {equal} THEN {at}" for at, equal in enumerate(found, start=1))
+    conditions = (reader.condition(exp.EQ(this=first.copy(), expression=other.copy())) for other in others)
+    cases = " ".join(f"WHEN {equal} THEN {at}" for at, equal in enumerate(conditions, start=1))
     return integer(f"CASE {cases} ELSE 0 END")
 
 

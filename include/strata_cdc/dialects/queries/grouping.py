@@ -46,22 +46,22 @@ class GroupedReader(ExpressionReader):
         scope = self.scope
         scope.is_grouped = False
         try:
-            found = AGGREGATES[type(node)](self._rows, node)
+            aggregate = AGGREGATES[type(node)](self._rows, node)
         except NotComparedError as error:
             self.refuse(str(error), node)
         finally:
             scope.is_grouped = True
-        return replace(found, name=node.sql(dialect="mysql"))
+        return replace(aggregate, name=node.sql(dialect="mysql"))
 
     def _group(self, node: exp.Expr) -> QueryValue | None:
         """The value of a group, if an expression is what is grouped by."""
         try:
-            found = self._rows.value(node)
+            value = self._rows.value(node)
         except QueryError:
             return None
-        if found.sql not in self._groups:
+        if value.sql not in self._groups:
             return None
-        return self._shown(found)
+        return self._shown(value)
 
     def _shown(self, value: QueryValue) -> QueryValue:
         try:
@@ -73,10 +73,10 @@ class GroupedReader(ExpressionReader):
         """What an expression that is grouped by is ordered by; None if it is another expression."""
         if node.find(exp.AggFunc) is not None:
             return None
-        found = self._rows.value(node)
-        if found.sql not in self._groups:
+        value = self._rows.value(node)
+        if value.sql not in self._groups:
             return None
-        return f"first({self.key(found, node, ordered=True)})"
+        return f"first({self.key(value, node, ordered=True)})"
 
     def column(self, node: exp.Expr) -> QueryValue:
         """A column that a group determines, because the table's key is grouped by.

@@ -315,13 +315,13 @@ def not_too_deep() -> Iterator[None]:
 
 def _reference(node: exp.Table) -> TableReference:
     version, database = node.args.get("version"), node.args.get("db")
-    found = TableReference(database.name if database is not None else None, node.name)
+    reference = TableReference(database.name if database is not None else None, node.name)
     if version is None:
-        return found
+        return reference
     if version.args["kind"] != "AS OF":
-        return replace(found, versions=range_of(version))
+        return replace(reference, versions=range_of(version))
     at = moment_of(version)
-    return replace(found, at=at.text, at_gtid=at.is_gtid)
+    return replace(reference, at=at.text, at_gtid=at.is_gtid)
 
 
 # A statement with any other part is refused: sqlglot may have kept something in it that changes the meaning, as it

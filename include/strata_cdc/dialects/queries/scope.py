@@ -68,14 +68,14 @@ class NameScope:
         scope: NameScope | None = self
         nearer: list[Relation] = []
         while scope is not None:
-            found = scope.own(node)
-            if len(found) > 1 and fold_name(node.name) not in scope.shared:
+            columns = scope.own(node)
+            if len(columns) > 1 and fold_name(node.name) not in scope.shared:
                 raise text.error(f"there are several columns {node.name}: name the table", node)
-            if found:
+            if columns:
                 if scope is not self and scope.is_grouped:
                     raise text.error("a subquery after GROUP BY does not name columns of the query around it", node)
-                self.meanings.column(node, found[0][0], nearer)
-                return found[0]
+                self.meanings.column(node, columns[0][0], nearer)
+                return columns[0]
             nearer += scope.relations
             scope = scope.outer
         table = node.args.get("table")

@@ -125,13 +125,13 @@ class SelectReader:
         raise self._text.error(f"{type(node).__name__.upper()} is not translated", node)
 
     def _with(self, node: exp.Expr) -> dict[str, _Named]:
-        found = node.args.get("with_")
-        if found is None:
+        clause = node.args.get("with_")
+        if clause is None:
             return {}
-        if found.args.get("recursive"):
-            raise self._text.error("WITH RECURSIVE is not translated", found)
+        if clause.args.get("recursive"):
+            raise self._text.error("WITH RECURSIVE is not translated", clause)
         queries: dict[str, _Named] = {}
-        for query in found.expressions:
+        for query in clause.expressions:
             if query.args["alias"].columns:
                 raise self._text.error("names of columns after a name of WITH are not translated", query)
             queries[fold_name(query.alias)] = _Named(query.this, dict(queries))
@@ -218,9 +218,9 @@ class SelectReader:
 
     def _reader(self, scope: NameScope, known: Mapping[str, _Named] | None = None) -> ExpressionReader:
         def subquery(node: exp.Expr, outer: NameScope) -> tuple[str, list[QueryValue]]:
-            found = self.query(node, outer, known)
-            values = [replace(value, sql=f"c{number}", exact=None) for number, (_, value) in enumerate(found.columns)]
-            return found.sql, values
+            query = self.query(node, outer, known)
+            values = [replace(value, sql=f"c{number}", exact=None) for number, (_, value) in enumerate(query.columns)]
+            return query.sql, values
 
         return ExpressionReader(self._text, scope, FUNCTIONS, subquery, self._collation)
 
@@ -366,22 +366,22 @@ class SelectReader:
     def _limit(self, node: exp.Expr) -> str:
         made = ""
         for part, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
-            found = node.args.get(part)
-            if found is None:
+            clause = node.args.get(part)
+            if clause is None:
                 continue
-            if not isinstance(found.expression, exp.Literal) or not found.expression.name.isdigit():
+            if not isinstance(clause.expression, exp.Literal) or not clause.expression.name.isdigit():
                 raise self._text.error(f"{word} has a whole number", node)
-            made += f" {word} {found.expression.name}"
+            made += f" {word} {clause.expression.name}"
         return made
 
     # FROM ---------------------------------------------------------------------------------------
 
     def _from(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
-        found = node.args.get("from_")
-        if found is None:
+        clause = node.args.get("from_")
+        if clause is None:
             return ""
         levels = [self._level(node)]
-        relation = found.this
+        relation = clause.this
         while True:
             levels.append(self._level(relation))
             if relation.alias or not isinstance(relation.this, (exp.Table, exp.Subquery)):
@@ -438,15 +438,15 @@ class SelectReader:
         alias = self._alias()
         if isinstance(node, exp.Subquery) and node.alias:
             self._only(node, frozenset({"this", "alias", "joins"}))
-            found = self.query(node.this, None, known)
-            return self._put(scope, node, f"({found.sql})", self._of_query(found, alias, node.alias, node))
+            written = self.query(node.this, None, known)
+            return self._put(scope, node, f"({written.sql})", self._of_query(written, alias, node.alias, node))
         if not isinstance(node, exp.Table):
             raise self._text.error(f"{type(node).__name__.upper()} in FROM is not translated", node)
         self._only(node, _TABLE_PARTS)
         query = None if node.args.get("db") else known.get(fold_name(node.name))
         if query is not None:
-            found = self.query(query.query, None, query.known)
-            return self._put(scope, node, f"({found.sql})", self._of_query(found, alias, node.alias_or_name, node))
+            written = self.query(query.query, None, query.known)
+            return self._put(scope, node, f"({written.sql})", self._of_query(written, alias, node.alias_or_name, node))
         name, relation = self._table(node, alias)
         return self._put(scope, node, name, relation)
 

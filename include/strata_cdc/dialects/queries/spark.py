@@ -115,10 +115,10 @@ def _value(value: Any) -> Any:
 
 def _arguments(node: exp.Expr) -> list[exp.Expr]:
     """The arguments of a function, in order."""
-    found = []
+    arguments = []
     for value in node.args.values():
-        found += [inner for inner in (value if isinstance(value, list) else [value]) if isinstance(inner, exp.Expr)]
-    return found
+        arguments += [inner for inner in (value if isinstance(value, list) else [value]) if isinstance(inner, exp.Expr)]
+    return arguments
 
 
 # Parts of expressions ---------------------------------------------------------------------------
@@ -348,11 +348,11 @@ def _key(kind: str, key: CollationKey, node: exp.Expr) -> exp.Expr:
         return _known(kind, key, value, name, _trimmed(kind, key, value.copy(), " "))
     to = key.ranks if kind == "order" else key.same
     made = _call("translate", value.copy(), _text(key.characters or ""), _text(to))
-    found = _known(kind, key, value, name, _trimmed(kind, key, made, to[(key.characters or "").index(" ")]))
+    known = _known(kind, key, value, name, _trimmed(kind, key, made, to[(key.characters or "").index(" ")]))
     if kind == "order":
-        return found
+        return known
     # Most texts are ASCII, and for long ones `translate` takes ten times as long.
-    return _decided(_matches(value.copy(), _NOT_ASCII), found, _trimmed(kind, key, _call("lower", value.copy()), " "))
+    return _decided(_matches(value.copy(), _NOT_ASCII), known, _trimmed(kind, key, _call("lower", value.copy()), " "))
 
 
 def _trimmed(kind: str, key: CollationKey, made: exp.Expr, blank: str) -> exp.Expr:
@@ -470,11 +470,11 @@ def _anonymous(node: exp.Expr) -> exp.Expr:
     name = str(node.this).lower()
     if name in _MACROS:
         return _MACROS[name](node)
-    found = _KEY.fullmatch(name)
-    key = collation_key(found.group(2)) if found else None
-    if found is None or key is None:
+    match = _KEY.fullmatch(name)
+    key = collation_key(match.group(2)) if match else None
+    if match is None or key is None:
         raise _refusal(f"{name}() has no translation")
-    return _key(found.group(1), key, node)
+    return _key(match.group(1), key, node)
 
 
 _MACROS: Final[Mapping[str, Rewrite]] = {

@@ -104,9 +104,9 @@ class StatementText:
             self.tokens: Sequence[Token] = dialect().tokenize(text)
             trees = [tree for tree in parse(text, dialect=dialect) if tree is not None]
         except SqlglotError as error:
-            found = getattr(error, "errors", None) or [{}]
-            message = found[0].get("description") or str(error).partition("\n")[0]
-            where = f" at line {found[0]['line']}, column {found[0]['col']}" if "line" in found[0] else ""
+            errors = getattr(error, "errors", None) or [{}]
+            message = errors[0].get("description") or str(error).partition("\n")[0]
+            where = f" at line {errors[0]['line']}, column {errors[0]['col']}" if "line" in errors[0] else ""
             raise QueryError(f"this is no query: {one_line(message)}{where}") from None
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
@@ -116,9 +116,9 @@ class StatementText:
         they are not known."""
 
     def _refuse_ambiguous(self, dialect: type[MySQL]) -> None:
-        for found in _AMBIGUOUS.finditer(self.text):
-            if found.group(1) and not (found.group(1) == "||" and dialect.DPIPE_IS_STRING_CONCAT):
-                at = found.start(1)
+        for match in _AMBIGUOUS.finditer(self.text):
+            if match.group(1) and not (match.group(1) == "||" and dialect.DPIPE_IS_STRING_CONCAT):
+                at = match.start(1)
                 raise QueryError(
                     f"this may be read in several ways, at character {at + 1}: {self._shown(at)}",
                     remedy="Write OR, AND, NOT and CONCAT() in words, a blank after --, no variables, and texts with "
@@ -165,19 +165,19 @@ class StatementText:
 
         MySQL names a column of a result so if it has no other name; a text literal is called by its content.
         """
-        found: list[list[Token]] = []
+        columns: list[list[Token]] = []
         held: list[Token] = []
         for depth, token in self._from_first_select():
             is_end = depth == 0 and token.token_type in _ENDS
             if depth == 0 and (is_end or token.token_type is TokenType.COMMA):
-                found.append(held)
+                columns.append(held)
                 held = []
             if is_end:
                 break
             if (depth, token.token_type) not in _BETWEEN_EXPRESSIONS:
                 held.append(token)
-        found.append(held)
-        return [self._name(tokens) for tokens in found if tokens]
+        columns.append(held)
+        return [self._name(tokens) for tokens in columns if tokens]
 
     def _name(self, tokens: Sequence[Token]) -> str:
         if len(tokens) == 1 and tokens[0].token_type is TokenType.STRING:

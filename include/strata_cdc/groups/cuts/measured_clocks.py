@@ -63,8 +63,8 @@ def clock_doubts(places: Mapping[str, CutPosition], bound: int) -> dict[str, str
         LakeUnavailableError: The lake does not answer.
     """
     around = {name: _around(place) for name, place in places.items()}
-    known = {name: found for name, found in around.items() if isinstance(found, _Around)}
-    doubts = {name: found for name, found in around.items() if isinstance(found, str)}
+    known = {name: around_cut for name, around_cut in around.items() if isinstance(around_cut, _Around)}
+    doubts = {name: doubt for name, doubt in around.items() if isinstance(doubt, str)}
     amounts = {name: places[name].amount for name in known}
     before, behind = ({name: clocks[side] for name, clocks in known.items()} for side in (0, 1))
     for readings in (before, behind):
@@ -124,13 +124,13 @@ class _Times(NamedTuple):
 
 def _times(landed: LandedStream, first: int, last: int) -> _Times:
     """The times of the transactions with first <= seq <= last."""
-    found = [np.empty((3, 0), np.int64)]
+    parts = [np.empty((3, 0), np.int64)]
     for segment in landed.segments_of(first, last):
         for batch in segment.index.batches(first):
             seqs = batch.first_seq + np.arange(len(batch))
             inside = (seqs >= first) & (seqs <= last)
-            found.append(np.stack([seqs, batch.commit_timestamps, batch.committed_at]).astype(np.int64)[:, inside])
-    return _Times(*np.concatenate(found, axis=1))
+            parts.append(np.stack([seqs, batch.commit_timestamps, batch.committed_at]).astype(np.int64)[:, inside])
+    return _Times(*np.concatenate(parts, axis=1))
 
 
 def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:

@@ -52,17 +52,17 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
         StrataError: A mirror, a store or the lake cannot be read.
     """
     name = TableName.of(table)
-    found: dict[str, pa.Table] = {}
+    tables: dict[str, pa.Table] = {}
     keys: dict[str, tuple[str, ...]] = {}
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
-            found[source.name] = _at_cut(source, engine, name, cut.of(source.name), cut)
+            tables[source.name] = _at_cut(source, engine, name, cut.of(source.name), cut)
             version = History(SchemaStore(engine), source.name).at(name, AtSeq(cut.of(source.name).seq))
             keys[source.name] = version.definition.primary_key
         finally:
             engine.dispose()
-    whole = united(found, table)
+    whole = united(tables, table)
     if matches(name, group.global_keys, folded=False):
         refuse_shared_keys(whole, keys, table)
     return whole if columns is None else whole.select([SOURCE, *columns])
@@ -112,14 +112,14 @@ def _has_rows(source: Source, table: TableName, interval: ClosedInterval, after:
     return bool(pc.any(pc.and_(pc.greater(seqs, after), pc.less_equal(seqs, until))).as_py())
 
 
-def united(found: Mapping[str, pa.Table], table: str) -> pa.Table:
+def united(tables: Mapping[str, pa.Table], table: str) -> pa.Table:
     """Joins the rows of several tables into one table; columns are matched by name, without case.
 
     Raises:
         SchemaMismatchError: A column has different types.
     """
     fields: dict[str, tuple[pa.Field, str]] = {}
-    for source, rows in found.items():
+    for source, rows in tables.items():
         for field in rows.schema:
             known, where = fields.setdefault(fold_name(field.name), (field, source))
             if known.type != field.type:
@@ -133,7 +133,7 @@ def united(found: Mapping[str, pa.Table], table: str) -> pa.Table:
         [pa.field(SOURCE, pa.string()), *(pa.field(field.name, field.type) for field, _ in fields.values())]
     )
     parts = []
-    for source, rows in found.items():
+    for source, rows in tables.items():
         mine = {fold_name(name): rows.column(name) for name in rows.column_names}
         columns = [mine.get(name, pa.nulls(rows.num_rows, field.type)) for name, (field, _) in fields.items()]
         parts.append(pa.table([pa.array([source] * rows.num_rows, pa.string()), *columns], schema=schema))

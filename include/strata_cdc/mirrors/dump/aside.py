@@ -113,5 +113,5 @@ class Marks:
 
     def has(self, hashes: Ints) -> NDArray[np.bool_]:
         """Which of these hashes may have been added."""
-        found: NDArray[np.bool_] = self._marked[hashes & (len(self._marked) - 1)]
-        return found
+        flags: NDArray[np.bool_] = self._marked[hashes & (len(self._marked) - 1)]
+        return flags

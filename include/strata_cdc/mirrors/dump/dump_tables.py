@@ -91,13 +91,13 @@ def dump_tables(
             remedy="`strata schema show` lists the tables; `mirrors` in the settings, or --table, chooses among them.",
         )
     with ThreadPoolExecutor(max(1, parallel), thread_name_prefix="dump") as pool:
-        found = list(pool.map(lambda table: _dump(source, table, settings, tell), tables))
-    errors = [outcome for outcome in found if isinstance(outcome, StrataError)]
+        outcomes = list(pool.map(lambda table: _dump(source, table, settings, tell), tables))
+    errors = [outcome for outcome in outcomes if isinstance(outcome, StrataError)]
     if len(tables) == 1 and errors:
         raise errors[0]
     return DumpReport(
         source.name,
-        tuple(outcome for outcome in found if isinstance(outcome, TableDumped)),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, TableDumped)),
         tuple(error.facts() for error in errors),
     )
 

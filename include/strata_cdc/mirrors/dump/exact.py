@@ -149,8 +149,8 @@ def _by_keys(
         _with(moved, "_op", pa.array([op] * moved.num_rows, changes["_op"].type)) for op in ("delete", "insert")
     )
     inserted = _with(inserted, BEFORE, pa.nulls(moved.num_rows, changes[BEFORE].type))
-    found = pa.concat_tables([changes.filter(pa.array(~moves)), deleted, inserted])
-    return found, np.concatenate([before[~moves], before[moves], after[moves]])
+    events = pa.concat_tables([changes.filter(pa.array(~moves)), deleted, inserted])
+    return events, np.concatenate([before[~moves], before[moves], after[moves]])
 
 
 def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:

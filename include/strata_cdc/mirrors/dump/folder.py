@@ -168,9 +168,9 @@ def begun_dumps(lake: str, source: str) -> Iterator[tuple[Manifest, int]]:
     for database in list_folders(root):
         for table in list_folders(f"{root}/{database}"):
             folder = DumpFolder(lake, source, TableName(name_of_path(database), name_of_path(table)))
-            found, changed = folder.manifest(), folder.changed_at()
-            if found is not None and changed is not None:
-                yield found, changed
+            manifest, changed = folder.manifest(), folder.changed_at()
+            if manifest is not None and changed is not None:
+                yield manifest, changed
 
 
 def _write(sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch], options: object) -> None:

@@ -110,8 +110,8 @@ def is_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bo
     """Whether a transaction in the window has rows of a table; reads only the indexes."""
     placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
     records = stream.records(window.after_seq + 1, window.last_seq)
-    for segment, found in groupby(records, key=itemgetter(0)):
-        for record in placement.place(segment, (record for _, record in found)):
+    for segment, pairs in groupby(records, key=itemgetter(0)):
+        for record in placement.place(segment, (record for _, record in pairs)):
             if any((rows.database, rows.table) == (table.database, table.table) for rows in record.tables):
                 return True
     return any(name in (table, None) for name, _ in lost_rows(placement))
@@ -152,12 +152,12 @@ def _may_be_changed(stream: LandedStream, window: DumpWindow, table: TableName) 
         return True
 
 
-def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> bool:
+def _is_alike(now: TableDefinition | None, definition: TableDefinition) -> bool:
     """Whether rows that were read by one definition are rows of the other: with the same columns and key, and in the
     same engine, so that both show rows as of one moment or neither does."""
-    if found is None or found.engine != definition.engine:
+    if now is None or now.engine != definition.engine:
         return False
-    return found.columns == definition.columns and key_columns(found) == key_columns(definition)
+    return now.columns == definition.columns and key_columns(now) == key_columns(definition)
 
 
 def changes_of(

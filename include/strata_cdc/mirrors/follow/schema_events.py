@@ -146,29 +146,29 @@ class SchemaEvents:
         On MariaDB, such statements may come between the XA PREPARE of rows and their XA COMMIT: a restart keeps the
         locks of the rows, but not the metadata locks of their tables.
         """
-        found: set[int] = set()
+        versions: set[int] = set()
         for event in reversed(self.of(table)):
             change = event.change
-            if not found and (change is None or change.version_id != version_id):
+            if not versions and (change is None or change.version_id != version_id):
                 continue
             if change is None:
                 break
-            found.add(change.version_id)
+            versions.add(change.version_id)
             if event.begins_rows or change.renamed_from is not None or change.effect.kind is not EffectKind.NONE:
                 break
-        return frozenset(found)
+        return frozenset(versions)
 
     def since(self, mirror: Mirror) -> tuple[TableChange | None, list[SchemaEvent]]:
         """The last change at the position of a mirror, and the events after it."""
-        found, position = self.of(mirror.table), mirror.position
+        events, position = self.of(mirror.table), mirror.position
         now = self.change_at(mirror.table, position.seq, position.schema_version)
         order = (position.seq, 1 << 62, 0) if now is None else now.order
         if mirror.is_dropped:
-            coming = [event for event in found if event.order > order]
+            coming = [event for event in events if event.order > order]
         else:
             coming = [
                 event
-                for event in found
+                for event in events
                 if (event.order > order if event.change is not None else event.seq > position.seq)
             ]
         return (None if now is None else now.change), coming

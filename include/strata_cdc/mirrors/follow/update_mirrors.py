@@ -194,11 +194,11 @@ def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[Tabl
         follow = partial(one_by_one.follower.follow_changes, at_once=at_once)
         running = [(table, pool.submit(one_by_one.update, follow, table)) for table in tables]
         try:
-            found = [(table, future.result()) for table, future in running]
+            outcomes = [(table, future.result()) for table, future in running]
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return {table: progress for table, progress in found if progress is not None}
+    return {table: progress for table, progress in outcomes if progress is not None}
 
 
 class _OneByOne:

@@ -92,8 +92,8 @@ def list_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) ->
         LakeUnavailableError: The storage does not answer.
     """
     return [
-        _listed(lake, found) if isinstance(found, Mirror) else _unopened(lake, source, table, found)
-        for table, found in _opened(lake, source, wanted)
+        _listed(lake, opened) if isinstance(opened, Mirror) else _unopened(lake, source, table, opened)
+        for table, opened in _opened(lake, source, wanted)
     ]
 
 
@@ -162,9 +162,9 @@ def compact_mirrors(
         LakeUnavailableError: The storage does not answer.
     """
     return [
-        _kept(table, found, lambda mirror: _compacted(mirror, locks))
-        for table, found in _opened(lake, source, wanted)
-        if not isinstance(found, Mirror) or (not found.is_dropped and (due is None or due.is_reached(found)))
+        _kept(table, opened, lambda mirror: _compacted(mirror, locks))
+        for table, opened in _opened(lake, source, wanted)
+        if not isinstance(opened, Mirror) or (not opened.is_dropped and (due is None or due.is_reached(opened)))
     ]
 
 
@@ -191,7 +191,7 @@ def vacuum_mirrors(
             done = with_log_cut(mirror, done, now_micros=now_micros)
         return KeptUp(str(mirror.table), vacuumed=done)
 
-    return [_kept(table, found, vacuumed) for table, found in _opened(lake, source, wanted)]
+    return [_kept(table, opened, vacuumed) for table, opened in _opened(lake, source, wanted)]
 
 
 def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
@@ -207,9 +207,9 @@ def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
         time.sleep(_PAUSE_SECONDS)
 
 
-def _kept(table: TableName, found: Mirror | BadData, work: Callable[[Mirror], KeptUp]) -> KeptUp:
+def _kept(table: TableName, opened: Mirror | BadData, work: Callable[[Mirror], KeptUp]) -> KeptUp:
     try:
-        done = work(_whole(found))
+        done = work(_whole(opened))
     except CommitConflictError:
         done = KeptUp(str(table), left="others kept committing first")
     except AlreadyRunningError as error:
@@ -222,10 +222,10 @@ def _kept(table: TableName, found: Mirror | BadData, work: Callable[[Mirror], Ke
     return done
 
 
-def _whole(found: Mirror | BadData) -> Mirror:
-    if isinstance(found, Mirror):
-        return found
-    raise found
+def _whole(opened: Mirror | BadData) -> Mirror:
+    if isinstance(opened, Mirror):
+        return opened
+    raise opened
 
 
 def _opened(

@@ -39,9 +39,9 @@ def history_batches(
             connection.register(name, dataset)
         try:
             columns = ", ".join(map(_quoted, wanted.names))
-            found = connection.sql(query)
-            found = found if condition is None else found.filter(condition)
-            for batch in found.project(columns).fetch_arrow_reader(rows):
+            relation = connection.sql(query)
+            relation = relation if condition is None else relation.filter(condition)
+            for batch in relation.project(columns).fetch_arrow_reader(rows):
                 yield pa.Table.from_batches([batch]).cast(wanted)
         except duckdb.InvalidInputException as error:
             raise Usage(str(error)) from error

@@ -45,14 +45,14 @@ class ChosenGtids(Struct, frozen=True):
         try:
             if parts and all(DOMAIN_GTID.fullmatch(part) for part in parts):
                 return cls(text, of_mariadb=frozenset(str(Gtid.parse(part)) for part in parts))
-            found = GtidSet.parse(text)
+            gtids = GtidSet.parse(text)
         except InvalidGtidSetError as error:
             raise Usage(
                 f"{text!r} names no transactions", remedy="Write 3e11fa47-...:23-25, or 0-1-23,0-1-24."
             ) from error
-        if not found:
+        if not gtids:
             raise Usage("the GTID set is empty", remedy="Write 3e11fa47-...:23-25, or 0-1-23,0-1-24.")
-        return cls(text, of_mysql=found)
+        return cls(text, of_mysql=gtids)
 
     def has(self, gtid: str | None) -> bool:
         """Whether a transaction is among them."""
@@ -62,13 +62,13 @@ class ChosenGtids(Struct, frozen=True):
             return gtid in self.of_mariadb
         return not DOMAIN_GTID.fullmatch(gtid) and self.of_mysql.contains(Gtid.parse(gtid))
 
-    def without(self, found: Iterable[str]) -> ChosenGtids:
+    def without(self, gtids: Iterable[str]) -> ChosenGtids:
         """The transactions besides some."""
         if self.of_mysql is None:
-            left = self.of_mariadb.difference(found)
+            left = self.of_mariadb.difference(gtids)
             return ChosenGtids(", ".join(sorted(left)), of_mariadb=left)
         builder = GtidSet().builder()
-        for gtid in found:
+        for gtid in gtids:
             if not DOMAIN_GTID.fullmatch(gtid):
                 builder.add(Gtid.parse(gtid))
         rest = self.of_mysql - builder.build()
@@ -170,11 +170,11 @@ class AnyOf(Struct, frozen=True):
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
-        found = [reads for choice in self.filters if (reads := choice.reads(span)) is not None]
-        if not found:
+        requests = [reads for choice in self.filters if (reads := choice.reads(span)) is not None]
+        if not requests:
             return None
-        own = dict.fromkeys(name for reads in found for name in reads.own)
-        return ReadFirst(tuple(own), tuple(dict.fromkeys(name for reads in found for name in reads.facts)))
+        own = dict.fromkeys(name for reads in requests for name in reads.own)
+        return ReadFirst(tuple(own), tuple(dict.fromkeys(name for reads in requests for name in reads.facts)))
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
@@ -222,8 +222,8 @@ class StatementFilter(Struct, frozen=True):
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
-        found = self.chosen.reads(span)
-        return None if found is None else ReadFirst(found.own, (*found.facts, *_PLACE))
+        own = self.chosen.reads(span)
+        return None if own is None else ReadFirst(own.own, (*own.facts, *_PLACE))
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
@@ -233,8 +233,8 @@ class StatementFilter(Struct, frozen=True):
         """See `ChangeFilter`. A statement that was not logged may be the one."""
         holds = self.chosen.wanted(rows, span).to_pylist()
         places = zip(*(rows[name].to_pylist() for name in ("_seq", *_PLACE)), strict=True)
-        found = [is_chosen and self._has_text(span, *place) for is_chosen, place in zip(holds, places, strict=True)]
-        return pa.array(found, pa.bool_())
+        flags = [is_chosen and self._has_text(span, *place) for is_chosen, place in zip(holds, places, strict=True)]
+        return pa.array(flags, pa.bool_())
 
     def _has_text(self, span: ChangeSpan, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> bool:
         statement = self.statements.of(seq, gtid, binlog_file, binlog_pos)

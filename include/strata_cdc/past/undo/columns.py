@@ -155,12 +155,12 @@ def paths_to(
     """
     later = {number: column for number, column in zip(now.ids, now.definition.columns, strict=True) if number}
     events = [part for part in parts if isinstance(part, TableEvent) and part.seq > span.until]
-    found = []
+    paths = []
     for number, column in zip(span.ids, span.definition.columns, strict=True):
         current = later.get(number)
         path = None if current is None else ColumnPath(column, current, tuple(_altered(number, events)))
-        found.append((column, path))
-    return tuple(found)
+        paths.append((column, path))
+    return tuple(paths)
 
 
 def _altered(number: int, events: Sequence[TableEvent]) -> list[Altered]:
@@ -208,13 +208,13 @@ def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:
         raise InexactError(f"{types}, and no exact conversion is known")
     there = pa.array([value], arrow_type(then))
     try:
-        found = converted(there, Pair.of(then, now))
-        back = converted(found, Pair.of(now, then))
+        forward = converted(there, Pair.of(then, now))
+        back = converted(forward, Pair.of(now, then))
     except ReadAgainError:
         raise InexactError(f"{types}, which cannot have exactly this value") from None
     if not same_value(back[0].as_py(), value):
         raise InexactError(f"{types}, which cannot have exactly this value")
-    return found[0].as_py()
+    return forward[0].as_py()
 
 
 def _one_way(value: Any, step: Altered, types: str) -> Any:

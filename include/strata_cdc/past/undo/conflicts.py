@@ -196,11 +196,11 @@ class TrackedRows:
             gone = self._rows[change.origin.order]
             return Conflict(change.origin, self._named(gone), "the row is not there any more", by=gone.gone_by)
         for column, expected in step.expected.items():
-            found = row.value(column)
+            value = row.value(column)
             writer = row.writers.get(column)
-            if found is _UNKNOWN or same_value(found, expected) or (is_redo and self._is_chosen(writer)):
+            if value is _UNKNOWN or same_value(value, expected) or (is_redo and self._is_chosen(writer)):
                 continue
-            shown = (self._shown(column, expected), self._shown(column, found))
+            shown = (self._shown(column, expected), self._shown(column, value))
             return Conflict(change.origin, self._named(row), "it was changed again", column, *shown, writer)
         return None
 

@@ -71,10 +71,10 @@ def cascading_keys(engine: sa.Engine, source: str) -> list[CascadingKey]:
     with reading(engine) as connection:
         rows = connection.execute(query).all()
     unlogged = {cascade.name for cascade in unlogged_cascades(engine, source)}
-    found = [key for database, name, ddl in rows for key in _keys_in(ddl, TableName(database, name), unlogged)]
-    known = {key.child for key in found}
-    found += [CascadingKey(child, None, is_logged=False) for child in sorted(unlogged - known)]
-    return list(dict.fromkeys(found))
+    foreign_keys = [key for database, name, ddl in rows for key in _keys_in(ddl, TableName(database, name), unlogged)]
+    known = {key.child for key in foreign_keys}
+    foreign_keys += [CascadingKey(child, None, is_logged=False) for child in sorted(unlogged - known)]
+    return list(dict.fromkeys(foreign_keys))
 
 
 def cascade_note(key: CascadingKey, written: PrintedStatement) -> str | None:
@@ -110,5 +110,5 @@ def _keys_in(statement: str, child: TableName, unlogged: set[TableName]) -> Iter
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = re.findall(_NAME, text)
-    return tuple(name[1:-1].replace("``", "`") if name.startswith("`") else name for name in found)
+    matches = re.findall(_NAME, text)
+    return tuple(name[1:-1].replace("``", "`") if name.startswith("`") else name for name in matches)

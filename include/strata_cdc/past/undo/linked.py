@@ -103,12 +103,12 @@ class OfKeys:
         """See `ChangeFilter`."""
         paths, known = self._paths(span) or [], len(self._linked)
         places = self._candidates(rows, paths)
-        found = self._meeting(rows, paths, places)
+        meeting = self._meeting(rows, paths, places)
         if len(self._linked) > known and len(places) < len(rows):
             # A row has got another key, which rows of this batch may have that were not looked at.
-            found = self._meeting(rows, paths, pa.array(range(len(rows)), pa.int64()))
+            meeting = self._meeting(rows, paths, pa.array(range(len(rows)), pa.int64()))
         holds = pa.repeat(pa.scalar(value=False), len(rows)).to_numpy(zero_copy_only=False).copy()
-        holds[found] = True
+        holds[meeting] = True
         return pa.array(holds)
 
     def _candidates(self, rows: pa.Table, paths: Sequence[ColumnPath]) -> pa.Array:
@@ -137,7 +137,7 @@ class OfKeys:
         befores = [images.field(images.type.get_field_index(name)).to_pylist() for name in names]
         afters = [chosen[name].to_pylist() for name in names]
         facts = (chosen[name].to_pylist() for name in ("_op", "_missing", "_invalid"))
-        found = []
+        meeting = []
         for at, (place, op, missing, invalid) in enumerate(zip(places.to_pylist(), *facts, strict=True)):
             texts, lacks = dict(invalid or ()), set(missing or ())
             old, new = [], []
@@ -150,8 +150,8 @@ class OfKeys:
             keys = [tuple(old)] if op != "insert" else []
             keys += [tuple(new)] if op != "delete" else []
             if self._linked.meets(keys):
-                found.append(place)
-        return found
+                meeting.append(place)
+        return meeting
 
     def _paths(self, span: ChangeSpan) -> list[ColumnPath] | None:
         """The columns of the key in a version; None if it lacks one."""

@@ -89,22 +89,22 @@ class LoggedDocuments(Struct):
         return self._known[key]
 
     def _read(self, seq: int, binlog_file: str, binlog_pos: int) -> Trees:
-        found: Trees = {}
+        trees: Trees = {}
         try:
             event = self.events.transaction(seq, binlog_file, binlog_pos)
             if event is None:
-                return found
+                return trees
             segment, record = event
             with open_binlog(segment.url) as binlog:
                 at = binlog_pos - record.binlog_pos + record.begin
                 for data in _row_bytes(binlog, at):
                     for tree in documents_in(data):
-                        same = found.setdefault(shown_tree(tree), [])
+                        same = trees.setdefault(shown_tree(tree), [])
                         if tree not in same:
                             same.append(tree)
         except StrataError:
             return {}
-        return found
+        return trees
 
 
 def _may_have_types(shown: Any) -> bool:

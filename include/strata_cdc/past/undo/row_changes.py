@@ -117,9 +117,9 @@ class NowTable(Struct, frozen=True):
 
     def keys_of(self, change: LoggedChange) -> list[RowKey]:
         """The keys that a change is about: one, or an old and a new key, as far as they are known."""
-        found = [self.key_of(change.before) if change.before else None]
-        found.append(self.key_of(change.after, change.before or None) if change.after else None)
-        return [key for key in dict.fromkeys(found) if key is not None]
+        keys = [self.key_of(change.before) if change.before else None]
+        keys.append(self.key_of(change.after, change.before or None) if change.after else None)
+        return [key for key in dict.fromkeys(keys) if key is not None]
 
 
 def hashable(value: Any) -> Any:
@@ -159,8 +159,8 @@ class VersionReader:
     @cached_property
     def _defaults(self) -> dict[int, Any]:
         """What columns get that an INSERT does not name, as far as that is known: a MINIMAL image lacks these."""
-        found = {place: _default(column) for place, (column, _) in enumerate(self.paths)}
-        return {place: value for place, value in found.items() if not isinstance(value, NoFill)}
+        defaults = {place: _default(column) for place, (column, _) in enumerate(self.paths)}
+        return {place: value for place, value in defaults.items() if not isinstance(value, NoFill)}
 
     def changes(self, batch: TableChangeBatch) -> Iterator[LoggedChange]:
         """The changes of a batch, in order."""
@@ -225,13 +225,13 @@ class VersionReader:
     def _image(
         self, values: list[list[Any]], at: int, prefix: str, missing: frozenset[str], invalid: dict[str, str]
     ) -> dict[int, Any]:
-        found = {}
+        values_of_row = {}
         for place, (column, _) in enumerate(self.paths):
             name = f"{prefix}{column.name}"
             if name in missing:
                 continue
-            found[place] = Verbatim(invalid[name]) if name in invalid else values[place][at]
-        return found
+            values_of_row[place] = Verbatim(invalid[name]) if name in invalid else values[place][at]
+        return values_of_row
 
 
 def _fact(column: pa.ChunkedArray) -> list[Any]:

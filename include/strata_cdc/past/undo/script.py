@@ -186,14 +186,16 @@ def _listed(title: str, lines: list[str], count: int) -> Iterator[str]:
 
 def conflict_text(conflicting: Conflicting, direction: Direction = Direction.UNDO) -> str:
     """A conflict in one line, with both sides."""
-    found = conflicting.conflict
-    where = f"{conflicting.table}, {found.row}" if found.row else str(conflicting.table)
-    if found.column is None:
-        by = f", by {found.by}" if found.by else ""
-        return f"{where}, {found.origin}: {found.reason}{by}"
-    by = str(found.by) if found.by else "something else"
+    conflict = conflicting.conflict
+    where = f"{conflicting.table}, {conflict.row}" if conflict.row else str(conflicting.table)
+    if conflict.column is None:
+        by = f", by {conflict.by}" if conflict.by else ""
+        return f"{where}, {conflict.origin}: {conflict.reason}{by}"
+    by = str(conflict.by) if conflict.by else "something else"
     did = "left" if direction is Direction.UNDO else "had before it"
-    return f"{where}: {found.origin} {did} {found.column} = {found.expected}, and {by} made it {found.found}"
+    return (
+        f"{where}: {conflict.origin} {did} {conflict.column} = {conflict.expected}, and {by} made it {conflict.found}"
+    )
 
 
 def comment(text: str) -> str:
@@ -249,11 +251,11 @@ def unwritten(outcome: Outcome) -> dict[str, Any]:
         return {"kind": "skipped", "table": str(outcome.table), **_of(outcome.origin), "reason": outcome.reason}
     if not isinstance(outcome, Conflicting):
         return {}
-    found = outcome.conflict
-    sides = {"column": found.column, "expected": found.expected, "found": found.found}
-    by = None if found.by is None else _of(found.by)
-    what = {"kind": "conflict", "table": str(outcome.table), **_of(found.origin)}
-    return {**what, "key": found.row, "reason": found.reason, **sides, "by": by}
+    conflict = outcome.conflict
+    sides = {"column": conflict.column, "expected": conflict.expected, "found": conflict.found}
+    by = None if conflict.by is None else _of(conflict.by)
+    what = {"kind": "conflict", "table": str(outcome.table), **_of(conflict.origin)}
+    return {**what, "key": conflict.row, "reason": conflict.reason, **sides, "by": by}
 
 
 def report_fields(report: UndoReport) -> dict[str, Any]:

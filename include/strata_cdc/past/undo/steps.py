@@ -172,17 +172,17 @@ def _follows(column: Column) -> bool:
 def _row(change: LoggedChange, table: NowTable, image: Image) -> Values:
     """All values of a row that is inserted. Columns that are newer than the change get their defaults."""
     lacks = change.lacks_before if change.op == "delete" else change.lacks_after
-    found = {}
+    values = {}
     for column in table.definition.columns:
         if not is_settable(column):
             continue
         if column.name in image:
-            found[column.name] = _wanted(column.name, image[column.name])
+            values[column.name] = _wanted(column.name, image[column.name])
         elif column.name in lacks:
             raise SkippedError(f"the log has a partial image without {column.name}, and the row is not known")
         elif not (column.nullable or column.default is not None or column.auto_increment):
             raise SkippedError(f"column {column.name} is newer than the change, and NOT NULL without a default")
-    return found
+    return values
 
 
 def _key(table: NowTable, image: Image) -> Values:

@@ -447,13 +447,13 @@ class TableSteps:
                 yield reader.live(values)
 
     def _span_at(self, seq: int) -> ChangeSpan | None:
-        found = None
+        span = None
         for part in self.timeline.parts:
             if isinstance(part, ChangeSpan) and part.after <= seq <= part.until:
                 return replace(part, after=seq, until=seq)
             if isinstance(part, TableEvent) and part.seq <= seq:
-                found = part.after
-        return None if found is None else replace(found, after=seq, until=seq)
+                span = part.after
+        return None if span is None else replace(span, after=seq, until=seq)
 
     def _unknown(self, why: str) -> PastUnknownError:
         return PastUnknownError(

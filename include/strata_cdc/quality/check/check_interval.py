@@ -157,7 +157,7 @@ def check_interval(
     decoded = read_staged(folder)
     past = read_past(folder, plan)
     subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
-    everything = [subject for found in subjects.values() for subject in found]
+    everything = [subject for some in subjects.values() for subject in some]
     forget_docs(folder)
     judging = _Judging(run, open_spark, progress, in_threads=_in_threads(decoded))
     files = sum(len(subject.files) for subject in everything)
@@ -189,7 +189,7 @@ def check_interval(
             )
             verdicts.append(replace(verdict, engine="" if decoded.engine is None else str(decoded.engine)))
             failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(_name(file))]
-            damage |= {url: found for subject in subjects[interval.start] for url, found in _damaged(engine, subject)}
+            damage |= {url: why for subject in subjects[interval.start] for url, why in _damaged(engine, subject)}
             # What is not what was decoded is nobody's row: there is nothing to keep of it.
             kept = [file for file in (*failed, *unreadable) if file.url not in damage]
             if kept:
@@ -258,8 +258,8 @@ class _Judging:
     def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine:
         tasks = [
             task_of(subject, file, sampling_of(checking.compare_keys, interval))
-            for interval, found in subjects.items()
-            for subject in found
+            for interval, some in subjects.items()
+            for subject in some
             for file in subject.files
         ]
         if self._in_threads:
@@ -342,7 +342,7 @@ def _subjects(
                     definitions=versions,
                     own=tuple(own_rules(checking.own_expectations, name)),
                     sensitive=Sensitive.of(plan.sensitive.get(str(name), ())),
-                    past=VersionsBefore() if (found := past.of(*key)) is None else VersionsBefore(found.lives),
+                    past=VersionsBefore() if (lifetimes := past.of(*key)) is None else VersionsBefore(lifetimes.lives),
                 )
             )
     return subjects

@@ -228,9 +228,9 @@ def _is_sound(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> boo
     """Whether files can be read, and show which image of a key is the first."""
     versions = ([profiles[file.url] for file in subject.files_of(version)] for version in subject.versions)
     return all(
-        not any(profile.damage or profile.error or profile.is_unlike for profile in found)
-        and in_order(found) is not None
-        for found in versions
+        not any(profile.damage or profile.error or profile.is_unlike for profile in profiles_of_version)
+        and in_order(profiles_of_version) is not None
+        for profiles_of_version in versions
     )
 
 

@@ -27,8 +27,8 @@ _NO_NUMBER = -0x7FEDCBA987654321
 def flags_of(column: pa.Array) -> Flags:
     """A column of booleans; NULL is false."""
     known, content = column.buffers()
-    found = bits_of(content, column).astype(np.bool_)
-    return found if known is None else found & bits_of(known, column).astype(np.bool_)
+    flags = bits_of(content, column).astype(np.bool_)
+    return flags if known is None else flags & bits_of(known, column).astype(np.bool_)
 
 
 def equals(column: pa.Array, text: str) -> pa.Array:
@@ -41,8 +41,8 @@ def by_value(column: pa.Array, judge: Callable[[pa.Array], pa.Array | None]) -> 
     judged."""
     if not pa.types.is_dictionary(column.type):
         return judge(column)
-    found = judge(column.dictionary)
-    return None if found is None else found.take(column.indices)
+    flags = judge(column.dictionary)
+    return None if flags is None else flags.take(column.indices)
 
 
 def column_of(flags: Flags) -> pa.Array:

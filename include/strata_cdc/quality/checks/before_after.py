@@ -157,8 +157,8 @@ def texts_of(invalid: Column, prefix: str, names: Sequence[str | None]) -> list[
     """
     if invalid.null_count == len(invalid):
         return [None] * len(names)
-    found = [None if name is None else pc.map_lookup(invalid, f"{prefix}{name}", "first") for name in names]
-    arrays = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in found]
+    texts = [None if name is None else pc.map_lookup(invalid, f"{prefix}{name}", "first") for name in names]
+    arrays = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in texts]
     return [None if array is None or array.null_count == len(array) else array for array in arrays]
 
 
@@ -177,8 +177,8 @@ def with_texts(hashes: Ints, texts: Sequence[pa.Array | None]) -> Ints:
 def hash_keys(keys: Sequence[Any], count: int) -> Ints:
     """One number a row of the columns of a key."""
     # A number is its own hash, and new ones mostly rise.
-    found = whole_numbers(keys[0]) if len(keys) == 1 else None
-    return hash_rows(keys, count) if found is None else found
+    hashes = whole_numbers(keys[0]) if len(keys) == 1 else None
+    return hash_rows(keys, count) if hashes is None else hashes
 
 
 def joined(parts: Sequence[ImageEvents]) -> ImageEvents:
@@ -270,8 +270,8 @@ class Sampling(Struct, frozen=True):
 
 def asked_of(events: ImageEvents, followed: ChainFindings, sampling: Sampling) -> Ints:
     """Keys whose first image is one before a change, or a sample of them: by their number in `followed`."""
-    found = np.flatnonzero(events.side[followed.first] == FOUND)
-    return found[sampling.chosen(events.key[followed.first[found]])]
+    at = np.flatnonzero(events.side[followed.first] == FOUND)
+    return at[sampling.chosen(events.key[followed.first[at]])]
 
 
 def firsts_of(events: ImageEvents, followed: ChainFindings, asked: Ints, seq: Ints, row: Ints) -> Firsts:
@@ -316,9 +316,9 @@ def broken_between(files: Sequence[Edges], most_near: int = 4) -> BetweenFiles:
     )
     number = np.repeat(np.arange(len(files)), [len(edges.key) for edges in shared])
     followed = _follow(key, (first_image, first_side), (last_image, last_side))
-    found, met = followed.broken, is_asked
+    breaks, met = followed.broken, is_asked
     met[followed.first] = False
-    return BetweenFiles(number[found], first_at[found], first_side[found], number[met], key[met])
+    return BetweenFiles(number[breaks], first_at[breaks], first_side[breaks], number[met], key[met])
 
 
 def _shared(files: Sequence[Edges], most_near: int) -> Iterator[Edges]:

@@ -108,12 +108,12 @@ class OpenedFile:
         """
         plain = fold_name(column_name(name))
         own = self.schema.names[: self.schema.get_field_index("_before")]
-        found = [name for name in own if fold_name(name) == plain] or [
+        names = [name for name in own if fold_name(name) == plain] or [
             name for name in own if fold_name(name).startswith(f"{plain}__")
         ]
-        if len(found) != 1:
+        if len(names) != 1:
             raise UnreadableEarlierError(f"it has no column {name}")
-        return str(found[0])
+        return str(names[0])
 
     def images_of(self, keys: Sequence[str], wanted: Ints) -> Iterator[LastImage]:
         """The last image of each of some keys in each row group.
@@ -203,8 +203,8 @@ class OpenedFile:
                 rows = self._read(group, ["_before", "_invalid"])
                 rows = rows.take(_numbers([at[number] - begin for number in mine]))
                 images, texts = rows.column("_before"), texts_of(rows.column("_invalid"), "_before.", noted)
-                found = dict(zip([field.name for field in images.type], images.flatten(), strict=True))
-                hashes[mine] = with_texts(hash_rows([found[name] for name in names], len(mine)), texts)
+                columns_of_image = dict(zip([field.name for field in images.type], images.flatten(), strict=True))
+                hashes[mine] = with_texts(hash_rows([columns_of_image[name] for name in names], len(mine)), texts)
             begin = end
         return hashes
 
@@ -260,8 +260,8 @@ def _coalesced(
 
 def _have_differences(invalid: pa.Array) -> Flags:
     """Whether the map of a row has what changed in a document: all else begins with a digit."""
-    found = [any(not text[:1].isdigit() for _, text in entries or ()) for entries in invalid.to_pylist()]
-    return np.array(found, np.bool_)
+    flags = [any(not text[:1].isdigit() for _, text in entries or ()) for entries in invalid.to_pylist()]
+    return np.array(flags, np.bool_)
 
 
 def _numbers(values: Sequence[int]) -> Any:

@@ -263,11 +263,13 @@ class _Work:
             earlier, is_whole = file.hashes([pairs[name] for name in names], left, mine.kinds_before(names))
             is_same = file.version == now.version_id
             noted = self._chain(now).invalid_of(names)
-            found = wanted.image[places] if is_same else mine.before_hashes(names, noted, wanted.at[places].tolist())
+            hashes = wanted.image[places] if is_same else mine.before_hashes(names, noted, wanted.at[places].tolist())
         except UnreadableEarlierError:
             self._found.not_compared[UNREADABLE] += len(left)
             return
-        for at, is_equal, is_known in zip(places.tolist(), (earlier == found).tolist(), is_whole.tolist(), strict=True):
+        for at, is_equal, is_known in zip(
+            places.tolist(), (earlier == hashes).tolist(), is_whole.tolist(), strict=True
+        ):
             if is_known:
                 self._count(wanted, at, is_equal=is_equal)
             else:
@@ -293,10 +295,10 @@ def _wanted(subject: TableSubject, version: int, firsts: Mapping[str, Firsts], s
     """All that is looked for: of each key the first image in the interval's rows of a version."""
     parts = []
     for number, file in enumerate(subject.files):
-        found = firsts.get(file.url)
-        if file.version_id == version and found is not None and len(found.key):
-            of_file = np.full(len(found.key), number)
-            parts.append(_Wanted(found.key, found.image, found.seq, found.row, found.at, of_file))
+        first = firsts.get(file.url)
+        if file.version_id == version and first is not None and len(first.key):
+            of_file = np.full(len(first.key), number)
+            parts.append(_Wanted(first.key, first.image, first.seq, first.row, first.at, of_file))
     if not parts:
         none = np.zeros(0, np.int64)
         return _Wanted(none, none, none, none, none, none)

@@ -95,8 +95,8 @@ def _least_and_most(column: pa.Array) -> tuple[Any, Any]:
         column = column.cast(pa.uint8())
     elif pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
-    found = pc.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(column)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _stated(statistics: Any) -> tuple[Any, Any]:
@@ -105,7 +105,7 @@ def _stated(statistics: Any) -> tuple[Any, Any]:
     return statistics.min, statistics.max
 
 
-def _holds(stated: tuple[Any, Any], found: tuple[Any, Any]) -> bool:
-    if any(isinstance(bound, float) and math.isnan(bound) for bound in (*stated, *found)):
+def _holds(stated: tuple[Any, Any], actual: tuple[Any, Any]) -> bool:
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in (*stated, *actual)):
         return True
-    return bool(stated[0] <= found[0] and stated[1] >= found[1])
+    return bool(stated[0] <= actual[0] and stated[1] >= actual[1])

@@ -24,7 +24,7 @@ _HEAD = re.compile(r"</head\s*>", re.IGNORECASE)
 
 def without_other_hosts(page: str) -> str:
     """A page that loads nothing from elsewhere; its links lead where they led."""
-    return _HEAD.sub(lambda found: _own() + found.group(), _LOADED.sub("", page), count=1)
+    return _HEAD.sub(lambda match: _own() + match.group(), _LOADED.sub("", page), count=1)
 
 
 @cache

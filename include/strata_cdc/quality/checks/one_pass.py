@@ -289,8 +289,8 @@ class _FilePass:
     def _gtid(self, group: int, begin: int, at: int) -> str | None:
         if self._gtids is None or self._gtids[0] != group:
             self._gtids = group, self._parquet.read_row_group(group, columns=["_gtid"], use_threads=False)["_gtid"]
-        found: str | None = self._gtids[1][begin + at].as_py()
-        return found
+        gtid: str | None = self._gtids[1][begin + at].as_py()
+        return gtid
 
     def _judge(self, rows: RuleRows) -> None:
         for number, rule in enumerate(self._rules):
@@ -308,11 +308,11 @@ class _FilePass:
     def _within(self, events: ImageEvents, followed: ChainFindings) -> RuleFound | None:
         if self._chain is None:
             return None
-        found = followed.broken
-        first = found[:EXAMPLES]
+        breaks = followed.broken
+        first = breaks[:EXAMPLES]
         rows = list(zip(events.at[first].tolist(), events.side[first].tolist(), strict=True))
         examples = _quoted(self._parquet, rows, self._chain, self._task.sensitive)
-        return RuleFound(self._count, len(found), examples)
+        return RuleFound(self._count, len(breaks), examples)
 
 
 def _rows_in(parquet: pq.ParquetFile) -> int:

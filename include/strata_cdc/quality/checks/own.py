@@ -115,11 +115,11 @@ def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
 
 def _messages(error: Exception) -> Iterator[str]:
     """The message of pydantic for each argument; other errors as they are."""
-    found = getattr(error, "errors", None)
-    if found is None:
+    errors = getattr(error, "errors", None)
+    if errors is None:
         yield str(error)
     else:
-        yield from (f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in found())
+        yield from (f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors())
 
 
 def columns_of(rule: Rule) -> set[str]:

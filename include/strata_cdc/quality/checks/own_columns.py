@@ -47,10 +47,10 @@ class VersionsBefore(Struct, frozen=True):
             name: As MySQL's table has it.
             version: One of the table's.
         """
-        found = next(((life, at) for life in self.lives if (at := life.place(version)) is not None), None)
-        if found is None:
+        lifetime_and_place = next(((life, at) for life in self.lives if (at := life.place(version)) is not None), None)
+        if lifetime_and_place is None:
             return name
-        life = found[0]
+        life = lifetime_and_place[0]
         column = self.first(rule, name, life)
         step = None if column is None else life.step_at(column, version)
         return None if step is None else step.name

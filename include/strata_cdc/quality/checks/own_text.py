@@ -33,12 +33,12 @@ def read_json(text: str) -> Any:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise UnreadableFileError(f'"{twice}" is there twice in one object')
-    return found
+    return mapping
 
 
 def compose(text: str) -> yaml.Node | None:

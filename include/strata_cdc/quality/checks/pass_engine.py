@@ -66,15 +66,15 @@ class PassEngine:
 
     def _judge(self, rule: Rule, number: int, files: Sequence[JudgedFile], across: _AcrossFiles) -> JudgedRule:
         if rule.expectation in ROW_JUDGES:
-            found = merged(self._passes[file.url].profile.found[number] for file in files)
+            judged = merged(self._passes[file.url].profile.found[number] for file in files)
         elif rule.expectation == COUNT:
-            found = RuleFound(sum(self._passes[file.url].profile.rows for file in files))
-            return JudgedRule(rule, found, found.rows == rule.kwargs["value"])
+            judged = RuleFound(sum(self._passes[file.url].profile.rows for file in files))
+            return JudgedRule(rule, judged, judged.rows == rule.kwargs["value"])
         elif rule.chain is not None:
-            found = across.chained(files, rule.chain)
+            judged = across.chained(files, rule.chain)
         else:
-            found = across.unique(files)
-        return JudgedRule(rule, found, found.unexpected == 0)
+            judged = across.unique(files)
+        return JudgedRule(rule, judged, judged.unexpected == 0)
 
 
 def _failure(table: str, judged: JudgedRule) -> Failure:
@@ -145,21 +145,21 @@ class _AcrossFiles:
         row = np.concatenate([part.row[part.events.at] for part in parts])
         file_of = np.repeat(np.arange(len(files)), [len(part.events.key) for part in parts])
         order = np.lexsort((events.side, row, seq))
-        found = follow(events.taken(order)).broken
+        breaks = follow(events.taken(order)).broken
         examples = [
             example
-            for event in order[found[:EXAMPLES]].tolist()
+            for event in order[breaks[:EXAMPLES]].tolist()
             for example in self._tell(files[file_of[event]], int(events.at[event]), int(events.side[event]), chain)
         ]
         rows = sum(self._passes[file.url].profile.rows for file in files)
-        return RuleFound(rows, len(found), tuple(examples))
+        return RuleFound(rows, len(breaks), tuple(examples))
 
     def _tell(self, file: JudgedFile, at: int, side: int, chain: ImageChain) -> tuple[Example, ...]:
         return quote_rows(file, [(at, side)], chain, self._subject.sensitive)
 
     def _in_order(self, files: Sequence[JudgedFile]) -> list[JudgedFile] | None:
-        found = in_order([self._passes[file.url].profile for file in files])
-        return None if found is None else [files[at] for at in found]
+        ordered = in_order([self._passes[file.url].profile for file in files])
+        return None if ordered is None else [files[at] for at in ordered]
 
     def _read(self, file: JudgedFile) -> Whole:
         if file.url not in self._whole:

@@ -64,11 +64,11 @@ class Passed(NamedTuple):
     """By group (`FileTask.group`), of those with several files."""
 
     @classmethod
-    def of(cls, found: Iterable[tuple[FileTask, Pass]]) -> Passed:
+    def of(cls, passes_of_files: Iterable[tuple[FileTask, Pass]]) -> Passed:
         """Compares files with each other."""
         passes: dict[str, Pass] = {}
         parts: dict[str, list[Part]] = defaultdict(list)
-        for task, passed in found:
+        for task, passed in passes_of_files:
             passes[task.file.url] = passed._replace(edges=None)
             if passed.edges is not None:
                 parts[task.group].append((passed.profile.first, task.file.url, passed.edges))
@@ -84,11 +84,11 @@ class Passed(NamedTuple):
         for between in self.between.values():
             for url, keys in between.met:
                 met[url].append(keys)
-        found = {url: passed.firsts for url, passed in self.passes.items() if passed.firsts is not None}
-        for url in met.keys() & found.keys():
-            kept = ~np.isin(found[url].key, np.concatenate(met[url]))
-            found[url] = Firsts(*(column[kept] for column in found[url]))
-        return found
+        firsts = {url: passed.firsts for url, passed in self.passes.items() if passed.firsts is not None}
+        for url in met.keys() & firsts.keys():
+            kept = ~np.isin(firsts[url].key, np.concatenate(met[url]))
+            firsts[url] = Firsts(*(column[kept] for column in firsts[url]))
+        return firsts
 
 
 def in_order(profiles: Sequence[FileProfile]) -> list[int] | None:

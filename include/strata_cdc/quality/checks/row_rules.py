@@ -104,9 +104,9 @@ def judge_rows(rows: RuleRows, rule: Rule) -> RuleFound:
     flags = _breaking(rows.column(name), rule)
     if flags is None:
         return RuleFound(count)
-    found = np.flatnonzero(flags if selected is None else flags & selected)
-    examples = tuple(_example(rows, int(at), name) for at in found[:EXAMPLES])
-    return RuleFound(count, len(found), examples)
+    broken = np.flatnonzero(flags if selected is None else flags & selected)
+    examples = tuple(_example(rows, int(at), name) for at in broken[:EXAMPLES])
+    return RuleFound(count, len(broken), examples)
 
 
 def _breaking(column: Column, rule: Rule) -> Flags | None:
@@ -119,8 +119,8 @@ def _breaking(column: Column, rule: Rule) -> Flags | None:
     judge, kwargs = ROW_JUDGES[rule.expectation], {**rule.kwargs, "members": rule.members}
     # A dictionary has no NULL: its rows do.
     is_of_rows = judge in (_null, _not_null)
-    found = judge(column, kwargs) if is_of_rows else by_value(column, lambda some: judge(some, kwargs))
-    return None if found is None else flags_of(found)
+    flags = judge(column, kwargs) if is_of_rows else by_value(column, lambda some: judge(some, kwargs))
+    return None if flags is None else flags_of(flags)
 
 
 def _example(rows: RuleRows, at: int, name: str) -> Example:
@@ -144,8 +144,8 @@ def _not_null(column: pa.Array, _: dict[str, Any]) -> pa.Array | None:
 
 def _outside(column: pa.Array, kwargs: dict[str, Any]) -> pa.Array | None:
     """Values that are not between two bounds; those of the column are mostly inside, which two numbers show."""
-    found = pc.min_max(column)
-    low, high = found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
     least, most = kwargs.get("min_value"), kwargs.get("max_value")
     is_low = least is not None and low is not None and (low < least or (kwargs.get("strict_min") and low == least))
     is_high = most is not None and high is not None and (high > most or (kwargs.get("strict_max") and high == most))
@@ -173,8 +173,8 @@ def _bound(value: Any, kind: pa.DataType) -> pa.Scalar:
 def _not_in_set(column: pa.Array, kwargs: dict[str, Any]) -> pa.Array | None:
     if not pa.types.is_string(column.type):
         # Mostly all of them are one.
-        found = pc.min_max(column)
-        if found["min"] == found["max"] and found["min"].as_py() in (None, *kwargs["value_set"]):
+        bounds = pc.min_max(column)
+        if bounds["min"] == bounds["max"] and bounds["min"].as_py() in (None, *kwargs["value_set"]):
             return None
     known = pc.is_in(column, set_of(kwargs["value_set"], column.type))
     if known.true_count + column.null_count == len(column):
@@ -206,8 +206,8 @@ def _too_long(column: pa.Array, kwargs: dict[str, Any]) -> pa.Array | None:
 
 
 def _not_as_long(column: pa.Array, kwargs: dict[str, Any]) -> pa.Array | None:
-    found = pc.not_equal(_sizes(column), to_numbers(np.array([kwargs["value"]]))[0])
-    return found if found.true_count else None
+    flags = pc.not_equal(_sizes(column), to_numbers(np.array([kwargs["value"]]))[0])
+    return flags if flags.true_count else None
 
 
 def _no_json(column: pa.Array, _: dict[str, Any]) -> pa.Array | None:

@@ -138,8 +138,8 @@ class Rule(Struct, frozen=True):
     @property
     def column(self) -> str | None:
         """The column it is about, if it is about one."""
-        found = self.kwargs.get("column")
-        return None if found is None else str(found)
+        column = self.kwargs.get("column")
+        return None if column is None else str(column)
 
 
 class Exemptions(Struct, frozen=True):
@@ -159,7 +159,7 @@ class Exemptions(Struct, frozen=True):
 
 def frame_column(name: str) -> str:
     """A column of a change table as the judged frame has it: Spark takes a name with a dot for a field of a struct."""
-    return _NOT_IN_FRAMES.sub(lambda found: f"@{ord(found[0]):04x}", name)
+    return _NOT_IN_FRAMES.sub(lambda match: f"@{ord(match[0]):04x}", name)
 
 
 def rules_of_definition(definition: TableDefinition, names: Mapping[str, str], exempt: Exemptions) -> list[Rule]:
@@ -196,9 +196,9 @@ def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rul
             {"column": "_invalid"},
             RowSelection(if_invalid=column.name),
         )
-    found = TYPE_RULES[kind.kind](kind)
-    if found is not None:
-        expectation, kwargs = found
+    type_rule = TYPE_RULES[kind.kind](kind)
+    if type_rule is not None:
+        expectation, kwargs = type_rule
         yield Rule.of_rows(
             expectation,
             Severity.ERROR,
@@ -408,8 +408,8 @@ def history_rule(definition: TableDefinition, names: Mapping[str, str]) -> Rule:
     window = f"(PARTITION BY {', '.join(f'k{at}' for at in keys)} ORDER BY _seq, _row, side)"
     last = f"lag(side) OVER {window} AS last_side, lag(image) OVER {window} AS last_image"
     ordered = f"SELECT *, {last} FROM ({before} UNION ALL {after}) AS events"  # noqa: S608  as above
-    found = f"SELECT {_PLACE}, {', '.join(f'k{at}' for at in keys)} FROM ({ordered}) AS ordered"  # noqa: S608  as above
-    query = f"{found} WHERE last_side = side OR (side = 0 AND last_image != image)"
+    query_of_places = f"SELECT {_PLACE}, {', '.join(f'k{at}' for at in keys)} FROM ({ordered}) AS ordered"  # noqa: S608  as above
+    query = f"{query_of_places} WHERE last_side = side OR (side = 0 AND last_image != image)"
     return Rule(
         "unexpected_rows_expectation",
         Severity.WARNING,

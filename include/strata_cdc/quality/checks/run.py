@@ -153,10 +153,10 @@ def damaged_file(table: str, url: str, rows: int, damage: str) -> Failure:
 
 def _columns_of(files: Sequence[JudgedFile], profiles: Mapping[str, FileProfile]) -> tuple[str, ...] | None:
     """The columns of a version's files; None if they are not its own, or not the same in all."""
-    found = {profiles[file.url].columns for file in files}
-    if len(found) > 1 or any(profiles[file.url].is_unlike for file in files):
+    column_sets = {profiles[file.url].columns for file in files}
+    if len(column_sets) > 1 or any(profiles[file.url].is_unlike for file in files):
         return None
-    return found.pop()
+    return column_sets.pop()
 
 
 def _unlike(subject: TableSubject, version: int, profiles: Mapping[str, FileProfile]) -> Failure:
@@ -198,12 +198,12 @@ def _nothing_staged(subject: TableSubject) -> Failure:
 
 def _never_asked(subject: TableSubject, versions: Sequence[int]) -> list[Failure]:
     """Users' rules that are about rows of the interval, and of which no version has the columns."""
-    found = []
+    failures = []
     for rule in subject.own:
         held = [version for version in versions if subject.past.holds(rule, version)]
         if (held or not versions) and not any(is_asked(subject, rule, version) for version in held):
-            found.append(_no_such_column(subject, rule, held))
-    return found
+            failures.append(_no_such_column(subject, rule, held))
+    return failures
 
 
 def _no_such_column(subject: TableSubject, rule: Rule, versions: Sequence[int]) -> Failure:

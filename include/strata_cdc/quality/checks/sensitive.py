@@ -95,13 +95,13 @@ def position_of(example: Any) -> dict[str, Any]:
     return {name: value if name in POSITION else MASK for name, value in example.items()}
 
 
-def without_values(found: Any, name: str = "") -> Any:
+def without_values(given: Any, name: str = "") -> Any:
     """What Great Expectations found by a hidden rule, in the same form, without anything that could be a value."""
-    if isinstance(found, dict):
-        return {key: without_values(value, key) for key, value in found.items()}
-    if isinstance(found, list):
-        return [without_values(item, name) for item in found]
-    return found if found is None or name in _KEPT else MASK
+    if isinstance(given, dict):
+        return {key: without_values(value, key) for key, value in given.items()}
+    if isinstance(given, list):
+        return [without_values(item, name) for item in given]
+    return given if given is None or name in _KEPT else MASK
 
 
 def _plain(name: str) -> str:

@@ -123,9 +123,9 @@ def _own_of_version(subject: TableSubject, version: int, columns: Sequence[str])
                 for number, definition in subject.definitions.items()
                 if (other := follow(rule, subject.past, number, definition, frame_names(definition))) is not None
             )
-            found = conditioned(followed, subject.table, others, names, subject.exempt(version))
-            if found is not None:
-                yield found
+            conditioned_rule = conditioned(followed, subject.table, others, names, subject.exempt(version))
+            if conditioned_rule is not None:
+                yield conditioned_rule
 
 
 def frame_names(definition: TableDefinition, columns: Sequence[str] | None = None) -> dict[str, str]:

@@ -100,8 +100,10 @@ class Judge:
                 return []
             detail = {**_IN_DETAIL, "unexpected_index_column_names": list(dict.fromkeys((*POSITION, *keys)))}
             again = self._validate(f"{name}, in detail", batch, frame, [rules[at] for at in failed], detail)
-            found = {at: again.get(number, failed[at]) for number, at in enumerate(failed)}
-            return [self._failure(table, rules[at], result, batch, frame, sensitive) for at, result in found.items()]
+            by_number = {at: again.get(number, failed[at]) for number, at in enumerate(failed)}
+            return [
+                self._failure(table, rules[at], result, batch, frame, sensitive) for at, result in by_number.items()
+            ]
 
     def _validate(
         self, name: str, batch: Any, frame: Any, rules: Sequence[Rule], result_format: Any
@@ -117,9 +119,9 @@ class Judge:
         results: dict[int, dict[str, Any]] = {}
         for result in outcome.results:
             _keep_decimals(result.result)
-            found: dict[str, Any] = dict(result.to_json_dict())
+            answer: dict[str, Any] = dict(result.to_json_dict())
             if result.expectation_config is not None:
-                results[result.expectation_config.meta["strata_rule"]] = found
+                results[result.expectation_config.meta["strata_rule"]] = answer
         # A missing result is no success: nothing else shows that its expectation was checked.
         missing = {"exception_info": {"exception_message": "Great Expectations gave no result"}}
         return {
@@ -153,7 +155,7 @@ class Judge:
                 for rule in [judged.rules[expectation.meta["strata_rule"]]]
             ]
             good = sum(rule.success for rule in judged.rules)
-            found = core.ExpectationSuiteValidationResult(
+            validation = core.ExpectationSuiteValidationResult(
                 success=good == len(results),
                 results=results,
                 suite_name=name,
@@ -175,7 +177,7 @@ class Judge:
             )
             suite_id = ExpectationSuiteIdentifier(name=name)
             self._context.validation_results_store.store_validation_results(
-                suite_validation_result=found,
+                suite_validation_result=validation,
                 suite_validation_result_identifier=ValidationResultIdentifier(
                     batch_identifier=name, expectation_suite_identifier=suite_id, run_id=self._run
                 ),
@@ -214,9 +216,9 @@ class Judge:
     def _rows_of_query(self, rule: Rule, batch: Any, frame: Any) -> list[Any]:
         """Only the format that returns everything has the rows of a query; Great Expectations limits them to 200."""
         expectation = self._gx.ExpectationSuite(name="one", expectations=[_expectation(0, rule)]).expectations[0]
-        found = batch.get_batch(batch_parameters={"dataframe": frame}).validate(expectation, result_format="COMPLETE")
-        _keep_decimals(found.result)
-        rows = found.to_json_dict()["result"].get("details", {}).get("unexpected_rows")
+        answer = batch.get_batch(batch_parameters={"dataframe": frame}).validate(expectation, result_format="COMPLETE")
+        _keep_decimals(answer.result)
+        rows = answer.to_json_dict()["result"].get("details", {}).get("unexpected_rows")
         if not isinstance(rows, list):
             return []
         named = {f"k{number}": key for number, key in enumerate(rule.chain.keys)} if rule.chain else {}
@@ -272,15 +274,15 @@ class Judge:
 
     def _without_values(self, stored: str) -> str:
         """A stored result, as much of it as may be shown."""
-        found = json.loads(stored)
-        sensitive = self._sensitive.get(found.get("suite_name", ""), NOTHING)
+        validation = json.loads(stored)
+        sensitive = self._sensitive.get(validation.get("suite_name", ""), NOTHING)
         if sensitive is NOTHING:
             return stored
-        for result in found["results"]:
+        for result in validation["results"]:
             result["exception_info"] = _exception_shown(result.get("exception_info") or {}, sensitive)
             if (result.get("expectation_config") or {}).get("meta", {}).get("strata_hides"):
                 result["result"] = without_values(result.get("result") or {})
-        return json.dumps(found)
+        return json.dumps(validation)
 
 
 def _keep_decimals(result: dict[str, Any]) -> None:
@@ -289,12 +291,12 @@ def _keep_decimals(result: dict[str, Any]) -> None:
         result[name] = _without_decimals(result[name])
 
 
-def _without_decimals(found: Any) -> Any:
-    if isinstance(found, Decimal):
-        return f"{found:f}"
-    if isinstance(found, dict):
-        return {name: _without_decimals(value) for name, value in found.items()}
-    return [_without_decimals(value) for value in found] if isinstance(found, list) else found
+def _without_decimals(given: Any) -> Any:
+    if isinstance(given, Decimal):
+        return f"{given:f}"
+    if isinstance(given, dict):
+        return {name: _without_decimals(value) for name, value in given.items()}
+    return [_without_decimals(value) for value in given] if isinstance(given, list) else given
 
 
 _STATIC = "static"
@@ -345,12 +347,12 @@ def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> st
     subject = f"{rule.column}: " if rule.column else ""
     if raised is not None:
         return f"{subject}the check could not be run: {raised}"
-    found = ""
+    reason = ""
     if details.get("unexpected_count") is not None:
-        found = f"; {counted(details['unexpected_count'], 'row does not comply', 'rows do not comply')}"
+        reason = f"; {counted(details['unexpected_count'], 'row does not comply', 'rows do not comply')}"
     elif details.get("observed_value") is not None:
-        found = f"; found {details['observed_value']}"
-    return f"{subject}{rule.because}{found}"
+        reason = f"; found {details['observed_value']}"
+    return f"{subject}{rule.because}{reason}"
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def texts_of_group(
         group: Number of the row group.
         wanted: Names of columns.
     """
-    found = {}
+    columns = {}
     metadata = parquet.metadata.row_group(group)
     for at in range(metadata.num_columns):
         chunk, column = metadata.column(at), parquet.schema.column(at)
@@ -61,8 +61,8 @@ def texts_of_group(
             continue
         texts = pa.chunked_array(pages, kind)
         if len(texts) == metadata.num_rows:
-            found[column.name] = texts
-    return found
+            columns[column.name] = texts
+    return columns
 
 
 def _is_known(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> bool:

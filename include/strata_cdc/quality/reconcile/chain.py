@@ -98,12 +98,12 @@ class _Events:
         events = ImageChanges.of(changes, definition)
         found_at, left_at = events.taken, events.put
         before = changes[BEFORE].take(pa.array(found_at))
-        found = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
+        images = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
         left = _left(events, changes, definition).select(names)
         self._changes = changes
         key = _key_of(state, definition)
         self._key = key or names
-        self._images = pa.concat_tables([state, found.cast(state.schema), left.cast(state.schema)])
+        self._images = pa.concat_tables([state, images.cast(state.schema), left.cast(state.schema)])
         self._side = np.repeat([_LEFT, _FOUND, _LEFT], [state.num_rows, len(found_at), len(left_at)])
         self._at = np.concatenate([np.full(state.num_rows, -1, np.int64), found_at, left_at])
         has_all = pc.or_(pc.is_null(changes["_missing"]), pc.equal(op, "insert"))
@@ -156,15 +156,15 @@ class _Events:
         change = int(self._at[at])
         previous = self._previous(at) if len(self._key) < self._images.num_columns else None
         if self._side[at] == _LEFT:
-            left, found = previous, None
+            left, image = previous, None
         else:
-            left, found = previous, mine
-        names = [name for name in mine if left is None or found is None or left[name] != found[name]]
+            left, image = previous, mine
+        names = [name for name in mine if left is None or image is None or left[name] != image[name]]
         return RowDifference(
             Side.BROKEN,
             masked(mine, [name for name in self._key if name in mine], shown.hidden),
             left=None if left is None else masked(left, names, shown.hidden),
-            found=None if found is None else masked(found, names, shown.hidden),
+            found=None if image is None else masked(image, names, shown.hidden),
             gtid=self._changes["_gtid"][change].as_py() if change >= 0 else None,
         )
 
@@ -179,11 +179,11 @@ class _Events:
         lacking = np.flatnonzero(~self._is_whole & (self._side == _LEFT) & (self._at >= 0))
         if not len(lacking):
             return keys
-        found = np.full(self._changes.num_rows, -1, np.int64)
+        places = np.full(self._changes.num_rows, -1, np.int64)
         images = np.flatnonzero(self._side == _FOUND)
-        found[self._at[images]] = images
+        places[self._at[images]] = images
         source = np.arange(keys.num_rows)
-        usable = found[self._at[lacking]]
+        usable = places[self._at[lacking]]
         source[lacking] = np.where(usable >= 0, usable, lacking)
         others = keys.take(pa.array(source))
         mine, theirs = ({name: rows[name] for name in self._key} for rows in (keys, others))
@@ -197,8 +197,8 @@ class _Events:
         return self._row(int(same[place - 1])) if place else None
 
     def _row(self, at: int) -> dict[str, Any]:
-        [found] = self._images.slice(at, 1).to_pylist()
-        return own_texts(found)
+        [row] = self._images.slice(at, 1).to_pylist()
+        return own_texts(row)
 
     def _in_order(self, numbers: Codes) -> Codes:
         return numbers[np.argsort(self._at[numbers], kind="stable")]
@@ -207,11 +207,11 @@ class _Events:
 def _has_differences(changes: pa.Table, definition: TableDefinition) -> pa.Array:
     """Whether an image has only what changed in a document."""
     documents = [column.name for column in definition.columns if column.column_type == "json"]
-    found = pa.array(np.zeros(changes.num_rows, bool))
+    flags = pa.array(np.zeros(changes.num_rows, bool))
     for name in (f"{image}{of}" for of in documents for image in ("", f"{BEFORE}.")):
         if changes["_invalid"].null_count < changes.num_rows:
-            found = pc.or_(found, pc.is_valid(pc.map_lookup(changes["_invalid"], name, "first")))
-    return found
+            flags = pc.or_(flags, pc.is_valid(pc.map_lookup(changes["_invalid"], name, "first")))
+    return flags
 
 
 def _left(events: ImageChanges, changes: pa.Table, definition: TableDefinition) -> pa.Table:

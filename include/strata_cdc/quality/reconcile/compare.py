@@ -130,9 +130,9 @@ class _Sides:
             odd & ~self.twice & ~self.in_server,
             odd & ~self.in_lake,
         )
-        found = [np.flatnonzero(kind)[:most] for kind in kinds]
-        ranks = np.concatenate([np.arange(len(group)) for group in found])
-        return np.concatenate(found)[np.argsort(ranks, kind="stable")][:most]
+        places_of_kinds = [np.flatnonzero(kind)[:most] for kind in kinds]
+        ranks = np.concatenate([np.arange(len(group)) for group in places_of_kinds])
+        return np.concatenate(places_of_kinds)[np.argsort(ranks, kind="stable")][:most]
 
     def differences(self, numbers: Codes, hidden: Collection[str]) -> Iterator[RowDifference]:
         """The rows of some keys."""
@@ -146,20 +146,20 @@ class _Sides:
 
 
 def _places(codes: Codes, count: int) -> Codes:
-    found = np.full(count, -1, np.int64)
-    found[codes] = np.arange(len(codes))
-    return found
+    places = np.full(count, -1, np.int64)
+    places[codes] = np.arange(len(codes))
+    return places
 
 
 def _flags(codes: Codes, count: int) -> Flags:
-    found = np.zeros(count, bool)
-    found[codes] = True
-    return found
+    flags = np.zeros(count, bool)
+    flags[codes] = True
+    return flags
 
 
 def _row(rows: pa.Table, at: int) -> dict[str, Any] | None:
-    found: list[dict[str, Any]] = rows.slice(at, 1).to_pylist() if at >= 0 else []
-    return own_texts(found[0]) if found else None
+    found_rows: list[dict[str, Any]] = rows.slice(at, 1).to_pylist() if at >= 0 else []
+    return own_texts(found_rows[0]) if found_rows else None
 
 
 def _difference(
@@ -200,15 +200,15 @@ def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> Compare
     surplus = np.bincount(codes[:mine], minlength=size) - np.bincount(codes[mine:], minlength=size)
     first = _places(codes[::-1], size)
     odd = np.flatnonzero(surplus)
-    found = []
+    differences = []
     for number in odd[: shown.most]:
         row = _row(rows, len(codes) - 1 - int(first[number])) or {}
         side = Side.ONLY_LAKE if surplus[number] > 0 else Side.ONLY_SERVER
-        found.append(RowDifference(side, masked(row, row.keys(), shown.hidden)))
-    return ComparedTable(max(mine, server.num_rows), int(np.abs(surplus).sum()), 0, 0, 0, tuple(found))
+        differences.append(RowDifference(side, masked(row, row.keys(), shown.hidden)))
+    return ComparedTable(max(mine, server.num_rows), int(np.abs(surplus).sum()), 0, 0, 0, tuple(differences))
 
 
 def doubled(rows: pa.Table, shown: Shown) -> tuple[RowDifference, ...]:
     """Changes that are there twice."""
-    found = map(own_texts, rows.slice(0, shown.most).to_pylist())
-    return tuple(RowDifference(Side.DOUBLED, masked(row, row.keys(), shown.hidden)) for row in found)
+    examples = map(own_texts, rows.slice(0, shown.most).to_pylist())
+    return tuple(RowDifference(Side.DOUBLED, masked(row, row.keys(), shown.hidden)) for row in examples)

@@ -208,7 +208,7 @@ class _Judge:
     def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
         """Compares a large one."""
         schema = exact_schema(definition)
-        found, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
+        comparison, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
         for part, held in sides.parts():
             mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.exact_schema)
             lake = self._lake(LakeTable(held.read, self._past, self._reach, mirrored), held.landed)
@@ -216,16 +216,16 @@ class _Judge:
             lake = replace(lake, state=state, touched=part.own(lake.touched))
             rows = _some(held.server, schema)
             if definition.primary_key:
-                found = found.plus(compare_by_key(lake, rows, None, shown), shown)
+                comparison = comparison.plus(compare_by_key(lake, rows, None, shown), shown)
             else:
-                found = found.plus(compare_multisets(lake, rows, shown), shown)
+                comparison = comparison.plus(compare_multisets(lake, rows, shown), shown)
             again.append(part.own(lake.doubled))
             lake_rows += state.rows.num_rows
             touched += lake.touched.num_rows
         report = replace(report, lake_rows=lake_rows, server_rows=sides.server_rows)
         if touched and not definition.primary_key:
             return replace(report, reasons=(self._keyless(touched),))
-        return self._said(report, pa.concat_tables(again[1:]) if again[1:] else _NO_KEYS, found, shown)
+        return self._said(report, pa.concat_tables(again[1:]) if again[1:] else _NO_KEYS, comparison, shown)
 
     def _keyless(self, touched: int) -> str:
         return f"it has no primary key, and {touched:,} rows changed after what is compared; " + (

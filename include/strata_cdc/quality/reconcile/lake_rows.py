@@ -137,7 +137,7 @@ class LakeTable:
     def _partial(self, definition: TableDefinition, key: Sequence[str], since: int) -> pa.Table | None:
         """Keys whose first change is an update without all columns: the others are older than the stream."""
         last = self._until.last
-        found = []
+        parts = []
         for part in self.changes(self._past.name):
             changes = part.filter(pc.greater(part["_seq"], since))
             lacks = pc.and_(pc.is_valid(changes["_missing"]), pc.equal(changes["_op"], "update"))
@@ -147,18 +147,18 @@ class LakeTable:
             if pc.any(pc.and_(lacks, pc.not_equal(changes["_schema_version"], version))).as_py():
                 raise Usage("updates without all columns lie before a DDL, and the rows are older than the stream")
             changes = changes.filter(pc.equal(changes["_schema_version"], version))
-            found.append(_exact(changes, definition))
-        return _first_is_partial(pa.concat_tables(found), key) if found else None
+            parts.append(_exact(changes, definition))
+        return _first_is_partial(pa.concat_tables(parts), key) if parts else None
 
     def doubled(self, definition: TableDefinition) -> pa.Table:
         """Keys of changes of the last version that were there more than once."""
-        found = [_keys_of(definition, [])]
+        parts = [_keys_of(definition, [])]
         last = self._until.last
         for twice in self._twice.get(self._past.name, ()):
             mine = twice.filter(pc.equal(twice["_schema_version"], None if last is None else last.version_id))
             if mine.num_rows:
-                found.append(_keys_of(definition, [_exact(mine, definition)]))
-        return pa.concat_tables(found)
+                parts.append(_keys_of(definition, [_exact(mine, definition)]))
+        return pa.concat_tables(parts)
 
 
 def _parted(part: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -218,18 +218,18 @@ def _keys_of(definition: TableDefinition, shaped: Sequence[pa.Table]) -> pa.Tabl
         parts.append(changes.filter(pc.not_equal(changes["_op"], "delete")).select(wanted))
         images = changes[BEFORE].filter(pc.not_equal(changes["_op"], "insert"))
         parts.append(pa.Table.from_arrays([pc.struct_field(images, [name]) for name in wanted], names=wanted))
-    found = pa.concat_tables(part.cast(parts[0].schema) for part in parts)
+    keys = pa.concat_tables(part.cast(parts[0].schema) for part in parts)
     # A partial image may lack its key, which it has kept.
-    return with_all(found, wanted) if definition.primary_key else found
+    return with_all(keys, wanted) if definition.primary_key else keys
 
 
 def _first_is_partial(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     ordered = changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
     before = ordered[BEFORE]
-    found = coalesced(
+    first_rows = coalesced(
         {name: pc.struct_field(before, [name]) for name in key}, {name: ordered[name] for name in key}, key
     )
-    keys = pa.Table.from_arrays(list(found.values()), names=list(found))
+    keys = pa.Table.from_arrays(list(first_rows.values()), names=list(first_rows))
     _, first = np.unique(row_codes(keys), return_index=True)
     lacks = pc.and_(pc.is_valid(ordered["_missing"]), pc.equal(ordered["_op"], "update")).take(pa.array(first))
     return keys.take(pa.array(first)).filter(lacks)

@@ -72,7 +72,7 @@ def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]
         ([befores[at] for at in places], f"{BEFORE}.", "insert"),
     ):
         beside = opened(pa.chunked_array([invalid]), texts, batch.num_rows, prefix)
-        found = pa.Table.from_arrays([*columns, *beside.values()], names=[*names, *texts])
-        found = found.filter(pc.not_equal(op, without))
+        keys = pa.Table.from_arrays([*columns, *beside.values()], names=[*names, *texts])
+        keys = keys.filter(pc.not_equal(op, without))
         # A partial image after it may lack its key, which it has kept; in a table without one any value may be NULL.
-        yield with_all(found, [*names, *texts]) if definition.primary_key else found
+        yield with_all(keys, [*names, *texts]) if definition.primary_key else keys

@@ -26,8 +26,8 @@ def border_of(definition: TableDefinition, columns: Sequence[str], key: Key) -> 
         columns: Their names.
         key: A value for each column; no value is None.
     """
-    found = (definition.column(name) for name in columns)
-    kinds = [parse_column_type(column.column_type) for column in found if column is not None]
+    columns_of_key = (definition.column(name) for name in columns)
+    kinds = [parse_column_type(column.column_type) for column in columns_of_key if column is not None]
     return tuple(literal(kind, value) for kind, value in zip(kinds, key, strict=True))
 
 

@@ -59,8 +59,8 @@ class RowPartition(Struct, frozen=True):
 
     def has(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Whether each of some rows is of it."""
-        found: NDArray[np.bool_] = self._numbers([rows[name] for name in self.columns], rows.num_rows) == self.number
-        return found
+        flags: NDArray[np.bool_] = self._numbers([rows[name] for name in self.columns], rows.num_rows) == self.number
+        return flags
 
     def left(self, changes: pa.Table, defaults: Defaults) -> int:
         """How many of some changes left, or deleted, a row of it: each change counts in one part."""
@@ -122,9 +122,9 @@ class Parted:
 
     def part(self, number: int) -> pa.Table | None:
         """The rows of a part; None where nothing was ever put."""
-        found = list(self._read(number))
-        if found:
-            return pa.concat_tables(found)
+        rows = list(self._read(number))
+        if rows:
+            return pa.concat_tables(rows)
         return None if self._schema is None else self._schema.empty_table()
 
     def part_of(self, number: int) -> RowPartition:
@@ -209,11 +209,11 @@ class PartedChanges(Parted):
     def put(self, rows: pa.Table) -> None:
         """Takes changes, each in one part or in two."""
         images = images_of(rows, self.columns, self._defaults)
-        found, left = (self._numbers(image, rows.num_rows) for image in images)
-        moved = pc.equal(rows["_op"], "update").to_numpy(zero_copy_only=False) & (left != found)
+        after_parts, left = (self._numbers(image, rows.num_rows) for image in images)
+        moved = pc.equal(rows["_op"], "update").to_numpy(zero_copy_only=False) & (left != after_parts)
         self._put(rows, left)
         if moved.any():
-            self._put(rows.filter(pa.array(moved)), found[moved])
+            self._put(rows.filter(pa.array(moved)), after_parts[moved])
 
     def _like(self, within: RowPartition) -> Parted:
         return PartedChanges(self.columns, self._defaults, within)
@@ -270,8 +270,10 @@ class Chosen:
 
     def changes(self, changes: pa.Table) -> pa.Table:
         """Those that found or left a row with one of the keys, as they lie in a change table."""
-        found, left = (self._has(image, changes.num_rows) for image in images_of(changes, self._key, self._defaults))
-        return changes.filter(pa.array(found | left))
+        after_flags, left = (
+            self._has(image, changes.num_rows) for image in images_of(changes, self._key, self._defaults)
+        )
+        return changes.filter(pa.array(after_flags | left))
 
     def _has(self, columns: Columns, count: int) -> NDArray[np.bool_]:
         return np.isin(_hashes(columns, count), self._hashes)
@@ -282,7 +284,7 @@ def images_of(
 ) -> tuple[list[pa.ChunkedArray], list[pa.ChunkedArray]]:
     """Columns of the image before and the image after each change; of a delete, and of an insert, of its only image."""
     is_insert, is_delete = (pc.equal(changes["_op"], op) for op in ("insert", "delete"))
-    found, left = [], []
+    after_images, left = [], []
     for name in columns:
         of = column_of_verbatim(name)
         lacks = _lacks(changes["_missing"], own_name(name) if of is None else of)
@@ -294,8 +296,8 @@ def images_of(
         # What the partial image after an update lacks has stayed.
         is_old = pc.or_(is_delete, pc.and_not(lacks, is_insert))
         left.append(pc.if_else(is_old, image, after))
-        found.append(pc.if_else(is_insert, after, image))
-    return found, left
+        after_images.append(pc.if_else(is_insert, after, image))
+    return after_images, left
 
 
 def _image_and_after(changes: pa.Table, name: str, of: str | None) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
@@ -336,11 +338,11 @@ def _hashes(columns: Columns, count: int) -> Numbers:
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column as one array that begins in the beginning of its memory."""
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pa.concat_arrays([found]) if found.offset else found
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.concat_arrays([values]) if values.offset else values
 
 
 def _parts_of(columns: Columns, count: int, parts: int) -> Numbers:
     """For each row the number of its part."""
-    found: Numbers = (_hashes(columns, count).view(np.uint64) % np.uint64(parts)).astype(np.int64)
-    return found
+    numbers: Numbers = (_hashes(columns, count).view(np.uint64) % np.uint64(parts)).astype(np.int64)
+    return numbers

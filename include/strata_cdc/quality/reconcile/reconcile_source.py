@@ -208,10 +208,10 @@ def _held(
     batches: Iterator[pa.Table], definition: TableDefinition, columns: tuple[str, ...], most_bytes: int
 ) -> pa.Table | Parted:
     """The rows of a table; if they are more than so many bytes, in parts."""
-    found = gathered(batches, most_bytes, partial(Parted, columns) if columns else None)
-    if isinstance(found, Parted):
-        return found
-    return pa.concat_tables([exact_schema(definition).empty_table(), *found])
+    rows = gathered(batches, most_bytes, partial(Parted, columns) if columns else None)
+    if isinstance(rows, Parted):
+        return rows
+    return pa.concat_tables([exact_schema(definition).empty_table(), *rows])
 
 
 def _unnumbered(name: TableName) -> TableReport:

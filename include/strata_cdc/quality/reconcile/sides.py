@@ -71,10 +71,10 @@ class Sides:
 
     def _gathered(self, batches: Iterable[pa.Table], make: Callable[[], Parted]) -> Held:
         opened = partial(self._opened, make) if self._columns else None
-        found = gathered(batches, max(self._left, 0), opened)
-        if isinstance(found, list):
-            self._left -= sum(batch.nbytes for batch in found)
-        return found
+        rows = gathered(batches, max(self._left, 0), opened)
+        if isinstance(rows, list):
+            self._left -= sum(batch.nbytes for batch in rows)
+        return rows
 
     @property
     def are_held(self) -> bool:

@@ -73,10 +73,10 @@ def verify_changes(
     for name in tables_of(source, engine, past, wanted):
         began = time.monotonic()
         try:
-            found = _verified(source, engine, past.table(name), stream, wanted)
+            verified = _verified(source, engine, past.table(name), stream, wanted)
         except (BadData, Usage) as error:
-            found = failed(str(name), error, Against.ITSELF)
-        report = replace(found, seconds=round(time.monotonic() - began, 3))
+            verified = failed(str(name), error, Against.ITSELF)
+        report = replace(verified, seconds=round(time.monotonic() - began, 3))
         watch(report)
         reports.append(report)
     return SourceReport(source.name, tuple(reports))
@@ -88,30 +88,30 @@ def _verified(
     reach = reach_of(engine, stream, past.names, stream.last_seq)
     shown = Shown(wanted.differences, hidden_of(wanted, past.name))
     columns = part_columns(past)
-    found, counts = _Found(past, reach, shown), {name: Counter[int]() for name in sorted(past.names)}
+    verified, counts = _Found(past, reach, shown), {name: Counter[int]() for name in sorted(past.names)}
     with ExitStack() as files:
         sides = Sides(files, columns, defaults_of(past, columns), wanted.held_bytes)
         for name, count in counts.items():
             sides.changes[name] = sides.changed(_counted(read_batches(source.lake, source.name, name), count))
         if sides.are_held:
             changes = {name: by_schema(held_rows(change)) for name, change in sides.changes.items()}
-            found.look(lambda name: changes.get(name, []))
+            verified.look(lambda name: changes.get(name, []))
         else:
             for part, held in sides.parts():
-                found.look(held.read, part, partial(part.left, defaults=sides.defaults))
+                verified.look(held.read, part, partial(part.left, defaults=sides.defaults))
     missing = [said for name, count in counts.items() for said in _missing(engine, source.name, name, count)]
-    different = found.different + len(missing)
-    outcome = ComparisonOutcome.MATCH if found.looked else ComparisonOutcome.INCONCLUSIVE
+    different = verified.different + len(missing)
+    outcome = ComparisonOutcome.MATCH if verified.looked else ComparisonOutcome.INCONCLUSIVE
     limits = [reach.reason] if reach.reason else []
     return TableReport(
         str(past.name),
         ComparisonOutcome.MISMATCH if different else outcome,
         against=Against.ITSELF,
-        reasons=(*missing, *limits) or (() if found.looked else ("nothing of it is published",)),
-        lake_rows=found.looked,
-        compared=found.looked,
+        reasons=(*missing, *limits) or (() if verified.looked else ("nothing of it is published",)),
+        lake_rows=verified.looked,
+        compared=verified.looked,
         different=different,
-        differences=(*found.again, *found.differences)[: shown.most],
+        differences=(*verified.again, *verified.differences)[: shown.most],
     )
 
 
@@ -151,19 +151,19 @@ def _counted(batches: Iterable[pa.Table], count: Counter[int]) -> Iterator[pa.Ta
 
 
 def _by_owner(counts: Mapping[int, int], owner: Callable[[int], int]) -> Counter[int]:
-    found = Counter[int]()
+    by_owner = Counter[int]()
     for start, count in counts.items():
-        found[owner(start)] += count
-    return found
+        by_owner[owner(start)] += count
+    return by_owner
 
 
-def _missing(engine: sa.Engine, source: str, name: TableName, found: Mapping[int, int]) -> Iterator[str]:
+def _missing(engine: sa.Engine, source: str, name: TableName, change_counts: Mapping[int, int]) -> Iterator[str]:
     """Intervals that have not as many rows as were published of them."""
     ledger = PublishedLedger(engine).of_table(source, name.database, name.table)
     # Last: intervals may have become one since their rows were counted.
     owner = owners(IntervalLedger(engine).all(source))
     published = _by_owner({note.interval_start: note.rows for note in ledger}, owner)
-    counted = _by_owner(found, owner)
+    counted = _by_owner(change_counts, owner)
     for start in sorted(published.keys() | counted.keys()):
         has, had = counted[start], published[start]
         if has != had:

@@ -129,14 +129,14 @@ def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> lis
     """
     rows = _rows_of(engine, source, names)
     whole = rows[EVERY_TABLE]
-    found = [_summary(name, rows[name], [*rows[every_table_of(name.database)], *whole]) for name in names]
+    summaries_of_names = [_summary(name, rows[name], [*rows[every_table_of(name.database)], *whole]) for name in names]
     gone = {
         summary.name: rows[summary.name][-1].version_id
-        for summary in found
+        for summary in summaries_of_names
         if summary.presence is TablePresence.DROPPED
     }
     later = _renamed_to(engine, gone)
-    return [replace(summary, renamed_to=later.get(summary.name)) for summary in found]
+    return [replace(summary, renamed_to=later.get(summary.name)) for summary in summaries_of_names]
 
 
 def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableName, TableName]:

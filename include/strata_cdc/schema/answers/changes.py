@@ -93,12 +93,12 @@ class ShownChange(Struct, frozen=True):
     def _renamed_columns(self) -> dict[str, str]:
         if self.before is None or self.after is None:
             return {}
-        found = (
+        renames = (
             difference
             for difference in diff(self.before, self.after, self.renames)
             if isinstance(difference, ColumnRenamed)
         )
-        return {renamed.before.name: renamed.after.name for renamed in found}
+        return {renamed.before.name: renamed.after.name for renamed in renames}
 
 
 def changes(
@@ -111,8 +111,8 @@ def changes(
     """
     if table is not None:
         require_table(store, source, table)
-    found = _changes(store, source, table)
-    return found if column is None else _of_column(found, column)
+    shown = _changes(store, source, table)
+    return shown if column is None else _of_column(shown, column)
 
 
 def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterator[ShownChange]:
@@ -215,8 +215,8 @@ def _touches(change: ShownChange, column: str) -> bool:
         return any(
             fold_name(column_of.name) == fold_name(column) for column_of in _columns(change.after or change.before)
         )
-    found = diff(change.before, change.after, change.renames)
-    return fold_name(column) in {fold_name(name) for columns in found for name in _columns_of(columns)}
+    differences = diff(change.before, change.after, change.renames)
+    return fold_name(column) in {fold_name(name) for columns in differences for name in _columns_of(columns)}
 
 
 def _columns(definition: TableDefinition | None) -> tuple[Column, ...]:

@@ -195,14 +195,14 @@ def first_columns(
         .distinct()
         .order_by(*columns)
     )
-    found: dict[TableName, None] = {}
+    first_tables: dict[TableName, None] = {}
     with reading(engine) as connection:
         for rows in connection.execute(query).partitions(_AT_ONCE):
             has_it = _with_value(connection, [row.fingerprint for row in rows], written.lower())
-            found |= dict.fromkeys(TableName(*row[:2]) for row in rows if row.fingerprint in has_it)
-            if len(found) >= limit:
+            first_tables |= dict.fromkeys(TableName(*row[:2]) for row in rows if row.fingerprint in has_it)
+            if len(first_tables) >= limit:
                 break
-    return list(found)[:limit]
+    return list(first_tables)[:limit]
 
 
 def _with_value(connection: sa.Connection, fingerprints: Sequence[str], written: str) -> set[str]:

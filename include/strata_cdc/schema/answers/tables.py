@@ -34,8 +34,8 @@ class TablesAt(Struct, frozen=True):
 
     def lines(self) -> Iterator[TableLine]:
         """One line for each table."""
-        for name, found in self.tables:
-            known = found.reason if isinstance(found, Gap) else found.definition
+        for name, definition in self.tables:
+            known = definition.reason if isinstance(definition, Gap) else definition.definition
             yield table_line(self.executed, name, known)
 
 
@@ -45,11 +45,11 @@ def tables_at(history: History, position: StreamPosition, table: TableName | Non
     Raises:
         SchemaGapError: The one table is not known there.
     """
-    found = [(table, history.at(table, position))] if table is not None else list(history.tables(position))
-    others = [known.reason for name, known in found if name == EVERY_TABLE and isinstance(known, Gap)]
+    known_tables = [(table, history.at(table, position))] if table is not None else list(history.tables(position))
+    others = [known.reason for name, known in known_tables if name == EVERY_TABLE and isinstance(known, Gap)]
     return TablesAt(
         history.executed_at(position),
-        tuple((name, known) for name, known in found if name != EVERY_TABLE),
+        tuple((name, known) for name, known in known_tables if name != EVERY_TABLE),
         others[0] if others else None,
     )
 

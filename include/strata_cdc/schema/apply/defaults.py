@@ -173,12 +173,14 @@ def _labels(literal: Literal, column: Column, column_type: ColumnType, context: 
     by_name = {fold_name(label): label for label in reversed(column_type.labels)}
     exact = set(column_type.labels)
     if column_type.kind is TypeKind.ENUM:
-        found = text if text in exact else by_name.get(fold_name(text.rstrip(" ")), text)
+        chosen = text if text in exact else by_name.get(fold_name(text.rstrip(" ")), text)
     else:
         members = {by_name.get(fold_name(part.rstrip(" ")), part) for part in text.split(",")} if text else set()
-        found = ",".join(label for label in column_type.labels if label in members)
+        chosen = ",".join(label for label in column_type.labels if label in members)
     return (
-        found if column.character_set is not None else shown_bytes(found.encode(errors="surrogateescape"), column_type)
+        chosen
+        if column.character_set is not None
+        else shown_bytes(chosen.encode(errors="surrogateescape"), column_type)
     )
 
 

@@ -291,12 +291,12 @@ def _named(keys: list[Key]) -> list[Key]:
     """Gives names to keys without a name: that of the first column, with a number if it is used
     (`make_unique_key_name`)."""
     taken: set[str] = set()
-    found = []
+    named_keys = []
     for key in keys:
         named = key if key.name else replace(key, name=_free_name(_stem(key), taken))
         taken.add(fold_name(named.name))
-        found.append(named)
-    return found
+        named_keys.append(named)
+    return named_keys
 
 
 def _stem(key: Key) -> str:

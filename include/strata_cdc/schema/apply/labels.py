@@ -24,14 +24,14 @@ _SHOWN_AS_THEY_ARE = frozenset({"binary", "utf8mb3"})
 
 def label_bytes(labels: Iterable[Literal], charset: str) -> tuple[bytes, ...]:
     """The bytes of labels in a statement; `?` for characters that the charset does not have."""
-    found = []
+    as_bytes = []
     for label in labels:
         if label.kind is LiteralKind.TEXT:
             raw = label.text.encode(codec_of(charset), errors="replace")
         else:
             raw = bytes_of_literal(label, charset)
-        found.append(raw if charset == "binary" else _without_trailing_blanks(raw, charset))
-    return tuple(found)
+        as_bytes.append(raw if charset == "binary" else _without_trailing_blanks(raw, charset))
+    return tuple(as_bytes)
 
 
 def bytes_of_literal(literal: Literal, charset: str) -> bytes:

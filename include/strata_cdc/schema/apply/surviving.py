@@ -42,14 +42,14 @@ def surviving_keys(
     known = list(before.keys)
     columns = {fold_name(column.name): column for column in before.columns}
     dropped = _dropped_names(known, steps)
-    found = []
+    keys = []
     for key in known:
         if fold_name(key.name) in dropped:
             continue
         parts = _Parts(columns, placed, mariadb).of(key)
         if len(parts) > (_OF_PERIOD if key.without_overlaps else 0):
-            found.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
-    return found
+            keys.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
+    return keys
 
 
 def _dropped_names(keys: list[Key], steps: Sequence[AlterStep]) -> set[str]:

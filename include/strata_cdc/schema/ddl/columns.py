@@ -225,9 +225,9 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
     if word in NOW_NAMES:
         return _read_now(cursor)
     if cursor.context.flavour.is_mariadb():
-        found = _read_pi(cursor) or _read_bare_expression(cursor)
-        if found is not None:
-            return found
+        default = _read_pi(cursor) or _read_bare_expression(cursor)
+        if default is not None:
+            return default
     return _read_literal(cursor)
 
 

@@ -119,21 +119,21 @@ class KeyOptions(Struct):
 
 def read_key_options(cursor: TokenCursor) -> KeyOptions:
     """Reads the options after a key's parts."""
-    found = KeyOptions()
+    options = KeyOptions()
     while True:
         word = cursor.word
         if word in _VISIBILITY:
             cursor.at += 1
-            found.invisible = _VISIBILITY[word]
+            options.invisible = _VISIBILITY[word]
         elif cursor.take_all("NOT", "IGNORED"):
-            found.invisible = False
+            options.invisible = False
         elif word in {"USING", "TYPE"}:
             cursor.at += 1
             cursor.accept("=")
-            found.using_hash = cursor.word == "HASH"
+            options.using_hash = cursor.word == "HASH"
             cursor.skip()
         elif not _skip_key_option(cursor, word):
-            return found
+            return options
 
 
 def _skip_key_option(cursor: TokenCursor, word: str) -> bool:

@@ -35,12 +35,12 @@ def named_tables(changes: Iterable[Change]) -> set[TableName]:
 
 def named_databases(changes: Iterable[Change]) -> set[str]:
     """The databases that a change affects, or whose tables it affects."""
-    found = set()
+    databases = set()
     for change in changes:
-        found |= {name.database for name in _tables(change)}
+        databases |= {name.database for name in _tables(change)}
         if isinstance(change, CreateDatabase | AlterDatabase | DropDatabase | Unreadable) and change.database:
-            found.add(change.database)
-    return found
+            databases.add(change.database)
+    return databases
 
 
 def _tables(change: Change) -> tuple[TableName, ...]:

@@ -168,9 +168,9 @@ def _expression(cursor: TokenCursor) -> tuple[str, Function] | None:
 
 def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
     cursor.expect("(")
-    found = []
+    partitions = []
     while cursor.word == "PARTITION":
-        found.append(_definition(cursor))
+        partitions.append(_definition(cursor))
         while not cursor.at_end() and cursor.word not in {",", ")"}:
             if cursor.word == "(":
                 cursor.skip_parentheses()
@@ -179,7 +179,7 @@ def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
         if not cursor.accept(","):
             break
     cursor.expect(")")
-    return tuple(found)
+    return tuple(partitions)
 
 
 def _definition(cursor: TokenCursor) -> Partition:
@@ -208,11 +208,11 @@ def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
     if cursor.ahead(1) != "(":
         return tuple((value,) for value in _tuple(cursor))
     cursor.expect("(")
-    found = [_tuple(cursor)]
+    tuples = [_tuple(cursor)]
     while cursor.accept(","):
-        found.append(_tuple(cursor))
+        tuples.append(_tuple(cursor))
     cursor.expect(")")
-    return tuple(found)
+    return tuple(tuples)
 
 
 def _value(cursor: TokenCursor) -> Value:

@@ -158,9 +158,11 @@ def _alter_database(cursor: TokenCursor) -> tuple[Change, ...]:
 
 def _is_database_option_ahead(cursor: TokenCursor) -> bool:
     begin = cursor.at
-    found = read_charset_option(cursor) is not None
+    is_charset = read_charset_option(cursor) is not None
     cursor.at = begin
-    return found or (cursor.word == "ENCRYPTION" and cursor.ahead(1) in {"=", STRING}) or cursor.sees("READ", "ONLY")
+    return (
+        is_charset or (cursor.word == "ENCRYPTION" and cursor.ahead(1) in {"=", STRING}) or cursor.sees("READ", "ONLY")
+    )
 
 
 # DROP, TRUNCATE, RENAME -------------------------------------------------------------------------

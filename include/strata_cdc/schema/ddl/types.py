@@ -51,9 +51,9 @@ class ReadType(Struct, frozen=True):
 def read_type(cursor: TokenCursor) -> ReadType:
     """Reads a type with its length and its own attributes."""
     if cursor.context.flavour.is_mariadb():
-        found = _read_of_mariadb(cursor)
-        if found is not None:
-            return found
+        written = _read_of_mariadb(cursor)
+        if written is not None:
+            return written
     word = cursor.word
     kind = _SINGLE_WORDS.get(word)
     if kind is None:

@@ -79,6 +79,6 @@ def _followed(entries: Iterable[StoredEntry], cascades: list[ReportedCascades]) 
     return followed
 
 
-def _tell(cascades: ReportedCascades, found: dict[TableName, Cascade]) -> None:
+def _tell(cascades: ReportedCascades, followed: dict[TableName, Cascade]) -> None:
     for name in cascades.names:
-        found.setdefault(name, Cascade(name, cascades.seq))
+        followed.setdefault(name, Cascade(name, cascades.seq))

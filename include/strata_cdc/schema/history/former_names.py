@@ -29,7 +29,7 @@ def former_name_text(name: TableName) -> str:
     return text if len(text) <= _MOST_CHARACTERS else str(name)
 
 
-def former_names(connection: sa.Connection, found: Collection[FormerName]) -> dict[FormerName, TableName]:
+def former_names(connection: sa.Connection, former: Collection[FormerName]) -> dict[FormerName, TableName]:
     """The names for texts of the column.
 
     Stores of former versions have `a.b.t` for a table of the database `a.b`. The former name of such a table has a row
@@ -37,9 +37,9 @@ def former_names(connection: sa.Connection, found: Collection[FormerName]) -> di
 
     Args:
         connection: To the store.
-        found: The texts, with the ids of their versions.
+        former: The texts, with the ids of their versions.
     """
-    names = {text: name_from_text(text[1]) for text in found}
+    names = {text: name_from_text(text[1]) for text in former}
     unclear = sorted({version for version, text in names if text.count(".") > 1 and not text.startswith("`")})
     version_id, *name = table_version.c.version_id, table_version.c.database_name, table_version.c.table_name
     for at in range(0, len(unclear), _CHUNK):

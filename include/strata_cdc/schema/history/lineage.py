@@ -75,13 +75,13 @@ def online_changes(store: SchemaStore, source: str, entries: Iterable[StoredEntr
     timelines: dict[TableName, list[StoredEntry]] = defaultdict(list)
     for entry in store.timeline(source, names | copies):
         timelines[entry.name].append(entry)
-    found = {}
+    changes = {}
     for (version_id, name), tool in swaps.items():
         swap = next(e for e in timelines[name] if e.version_id == version_id)
         gone = next((e for beside in names_beside(name) for e in timelines[beside] if _left(e, swap)), None)
         if gone is not None and swap.renamed_from is not None:
-            found[version_id, name] = _online_change(store, tool, swap, swap.renamed_from, gone, timelines)
-    return found
+            changes[version_id, name] = _online_change(store, tool, swap, swap.renamed_from, gone, timelines)
+    return changes
 
 
 def _left(entry: StoredEntry, swap: StoredEntry) -> bool:

@@ -119,8 +119,8 @@ class MemoryStore:
 
     def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_place`."""
-        found = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
-        return found[-1] if found else None
+        places = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
+        return places[-1] if places else None
 
     def names(self, source: str, database: str) -> list[TableName]:
         """As `VersionStore.names`."""

@@ -115,14 +115,14 @@ class SchemaStore:
     def _add_definitions(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
         """Stores each definition that is not stored yet, and returns the fingerprint of each."""
         named = [(definition.fingerprint, definition) for definition in definitions]
-        wanted = {fingerprint: found for fingerprint, found in named if fingerprint not in self._stored}
+        wanted = {fingerprint: definition for fingerprint, definition in named if fingerprint not in self._stored}
         present: set[str] = set()
         for chunk in _chunks(wanted):
             query = sa.select(table_schema.c.fingerprint).where(table_schema.c.fingerprint.in_(chunk))
             present.update(connection.execute(query).scalars())
         rows = [
-            {"fingerprint": fingerprint, "format": found.stored_format, "definition": found.to_json()}
-            for fingerprint, found in wanted.items()
+            {"fingerprint": fingerprint, "format": definition.stored_format, "definition": definition.to_json()}
+            for fingerprint, definition in wanted.items()
             if fingerprint not in present
         ]
         insert_rows(connection, table_schema, rows, prefix=ignore_duplicates(connection))
@@ -383,8 +383,8 @@ class SchemaStore:
 
     def views(self, source: str, database: str) -> list[ViewEntry]:
         """The views that exist according to the newest versions."""
-        found = stored_views(self.engine, source, view_version.c.database_name == database)
-        return present_views(found, database)
+        stored = stored_views(self.engine, source, view_version.c.database_name == database)
+        return present_views(stored, database)
 
     def all_views(self, source: str) -> list[StoredView]:
         """Every entry of a view of a source, in stream order."""

@@ -151,10 +151,10 @@ class _Dictionary:
             f"{newer} FROM information_schema.STATISTICS WHERE {_names_condition(names)} "
             "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
         )
-        found: dict[TableName, dict[str, list[Any]]] = {}
+        keys: dict[TableName, dict[str, list[Any]]] = {}
         for database, table, index, *part in self._rows(query, _names_values(names)):
-            found.setdefault(TableName(database, table), {}).setdefault(index, []).append(part)
-        return {name: _ordered(_key(index, parts) for index, parts in of.items()) for name, of in found.items()}
+            keys.setdefault(TableName(database, table), {}).setdefault(index, []).append(part)
+        return {name: _ordered(_key(index, parts) for index, parts in of.items()) for name, of in keys.items()}
 
     def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
         with _server_errors(), self._connection.cursor() as cursor:
@@ -241,13 +241,13 @@ class LiveSchema(_Dictionary):
         return self._pages() if self._read is None else iter(self._read.items())
 
     def _pages(self) -> Iterator[tuple[TableName, TableDefinition]]:
-        found = [
+        names = [
             listed
             for listed in self._listed
             if listed.kind in TABLE_TYPES and self.sight.sees_all_columns_of(listed.name)
         ]
-        for at in range(0, len(found), PAGE_TABLES):
-            yield from self._page(found[at : at + PAGE_TABLES]).items()
+        for at in range(0, len(names), PAGE_TABLES):
+            yield from self._page(names[at : at + PAGE_TABLES]).items()
 
     @property
     def doubtful(self) -> dict[TableName, str]:
@@ -363,10 +363,10 @@ def _names_values(names: Sequence[TableName]) -> list[str]:
 
 
 def _by_database(names: Sequence[TableName]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_database: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(name.database, []).append(name.table)
-    return found
+        by_database.setdefault(name.database, []).append(name.table)
+    return by_database
 
 
 def _column(row: Sequence[Any]) -> Column:

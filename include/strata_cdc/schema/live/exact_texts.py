@@ -147,8 +147,8 @@ class ExactTexts:
         catalog = Catalog()
         catalog.put_database(name.database, _ANY_COLLATION)
         catalog.apply(read_ddl_or_gap(str(statement), DdlContext(name.database)))
-        found = catalog.get(name)
-        return found if isinstance(found, TableDefinition) else None
+        definition = catalog.get(name)
+        return definition if isinstance(definition, TableDefinition) else None
 
     def _answers(self, batch: Sequence[_Asked]) -> Iterable[tuple[_Asked, list[bytes | None]]]:
         try:
@@ -166,16 +166,16 @@ class ExactTexts:
 
     def _ask(self, batch: Sequence[_Asked]) -> list[tuple[_Asked, list[bytes | None]]]:
         self.has_asked = True
-        found: list[list[bytes | None]] = [[None] * max(question.labels, 1) for question in batch]
+        answers: list[list[bytes | None]] = [[None] * max(question.labels, 1) for question in batch]
         with self._released(), self._connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(question.query(at) for at, question in enumerate(batch)))
             rows = cursor.fetchall()
         for at, number, text in rows:
-            found[int(at)][max(int(number) - 1, 0)] = None if text is None else bytes.fromhex(text)
+            answers[int(at)][max(int(number) - 1, 0)] = None if text is None else bytes.fromhex(text)
         for at, question in enumerate(batch):
-            if not question.labels and found[at] == [None] and not question.is_empty:
-                found[at] = self._ask([question._replace(is_empty=True)])[0][1]
-        return list(zip(batch, found, strict=True))
+            if not question.labels and answers[at] == [None] and not question.is_empty:
+                answers[at] = self._ask([question._replace(is_empty=True)])[0][1]
+        return list(zip(batch, answers, strict=True))
 
     @contextmanager
     def _released(self) -> Iterator[None]:

@@ -28,12 +28,12 @@ _RUN: Final = re.compile(r"([0-9a-f]+)(?:-([0-9a-f]+)/(\d+))?([+-]\d+)")
 
 
 def _lower_case() -> dict[int, int]:
-    found: dict[int, int] = {}
+    mapping: dict[int, int] = {}
     for first, last, step, distance in _RUN.findall(_PAIRS):
         begin = int(first, 16)
         for upper in range(begin, int(last or first, 16) + 1, int(step or 1)):
-            found[upper] = upper + int(distance)
-    return found
+            mapping[upper] = upper + int(distance)
+    return mapping
 
 
 _LOWER_CASE: Final = _lower_case()

@@ -46,13 +46,13 @@ class TableLife(Struct, frozen=True):
     def first_named(self, name: str, first: int, last: int) -> ColumnLife | None:
         """The first column that has a name, between two indexes of versions (both inclusive)."""
         wanted = fold_name(name)
-        found = [
+        lifetimes = [
             (max(begin, first), number)
             for number, column in enumerate(self.columns)
             for step, begin, end in self._spans(column)
             if fold_name(step.name) == wanted and begin <= last and end > first
         ]
-        return self.columns[min(found)[1]] if found else None
+        return self.columns[min(lifetimes)[1]] if lifetimes else None
 
     def key_of(self, version: int) -> frozenset[ColumnLife]:
         """The columns of the primary key in a version."""

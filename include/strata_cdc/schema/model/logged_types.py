@@ -23,12 +23,12 @@ def logged_as(column_type: ColumnType, wide: int, vendor: Vendor = Vendor.MYSQL)
         return {(int(facts.compressed_code), metadata + (facts.code is FieldType.VARCHAR))}
     if vendor is Vendor.MARIADB and facts.logged_as_bytes is not None:
         return {(int(FieldType.VARCHAR), (column_type.length or 0) * facts.logged_as_bytes)}
-    found = {(int(facts.code), metadata)}
+    logged = {(int(facts.code), metadata)}
     if facts.old_code is not None and (vendor is Vendor.MARIADB or not column_type.length):
         # Tables made before 5.6 keep the old forms, which have no fraction, until they are rebuilt. MariaDB makes such
         # tables today, with fractions, while `mysql56_temporal_format` is off: no DDL shows it.
-        found.add((int(facts.old_code), 0))
-    return found
+        logged.add((int(facts.old_code), 0))
+    return logged
 
 
 def type_logged_as(code: int, metadata: int, *, is_text: bool, wide: int = 1) -> ColumnType:

@@ -73,8 +73,8 @@ def unmatched(patterns: Sequence[str], tables: Collection[TableName], *, folded:
 def meant_by(pattern: str, tables: Collection[TableName]) -> str | None:
     """The known pattern or table that is most similar to a pattern that matches no table; None if nothing is
     similar."""
-    found = {str(table): str(table) for table in tables}
+    names = {str(table): str(table) for table in tables}
     for table in tables:
         every = f"{table.database}.*"
-        found |= {every: every, table.database: every}
-    return next((found[name] for name in near_names(pattern, sorted(found))), None)
+        names |= {every: every, table.database: every}
+    return next((names[name] for name in near_names(pattern, sorted(names))), None)

@@ -160,12 +160,12 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def parts(self) -> tuple[EffectKind, ...]:
         """All parts of the effect, the weakest first."""
-        found = {
+        kinds = {
             EffectKind.METADATA: bool(self.renamed or self.dropped or self.is_reordered or self.came_from),
             EffectKind.FILL: bool(self.filled),
             EffectKind.CONVERT: bool(self.converted),
         }
-        return (*(kind for kind, happens in found.items() if happens and kind is not self.kind), self.kind)
+        return (*(kind for kind, happens in kinds.items() if happens and kind is not self.kind), self.kind)
 
 
 NO_EFFECT: Final = RowEffect(kind=EffectKind.NONE)

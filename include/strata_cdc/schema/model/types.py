@@ -399,23 +399,23 @@ _UNESCAPED = {"0": "\0", "n": "\n", "r": "\r", "\\": "\\"}
 
 
 def _labels(inside: str, text: str) -> tuple[str, ...]:
-    found: list[str] = []
+    labels: list[str] = []
     at = 0
     while at < len(inside):
         if inside.startswith("x'", at):
             end = inside.find("'", at + 2)
-            found.append(bytes.fromhex(inside[at + 2 : end]).decode("utf_8", errors="replace"))
+            labels.append(bytes.fromhex(inside[at + 2 : end]).decode("utf_8", errors="replace"))
             at = end + 1
         elif inside[at] == "'":
             label, at = _label(inside, at + 1, text)
-            found.append(label)
+            labels.append(label)
         else:
             raise BadData(f"{text!r} is not a column type")
         if at < len(inside):
             if inside[at] != ",":
                 raise BadData(f"{text!r} is not a column type")
             at += 1
-    return tuple(found)
+    return tuple(labels)
 
 
 def _label(inside: str, at: int, text: str) -> tuple[str, int]:

@@ -130,8 +130,8 @@ def _from_catalog(catalog: Catalog, *, complete: bool) -> Baseline:
             for name, known in users.items()
         ),
         tables=tuple(
-            TableChange(name, gap=found.reason) if isinstance(found, Unknown) else TableChange(name, found)
-            for name, found in catalog
+            TableChange(name, gap=state.reason) if isinstance(state, Unknown) else TableChange(name, state)
+            for name, state in catalog
             if name.database in users
         ),
         views=_views(catalog, users),

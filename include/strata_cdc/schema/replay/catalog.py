@@ -349,7 +349,7 @@ class Catalog:
         is_of_base_tables = change.context.uses_temporary is not None and not change.temporary
         if is_of_base_tables:
             self.temporary.rule_out(change.context, change.names)
-        found = []
+        changes = []
         for name in change.names:
             if not is_of_base_tables and (self.temporary.drop(change.context, name) or change.temporary):
                 continue
@@ -357,8 +357,8 @@ class Catalog:
             if change.sequences and isinstance(definition, TableDefinition) and not definition.sequence:
                 continue
             if definition is not None or not change.if_exists:
-                found.extend(self._set(name, None, missing=name))
-        return found
+                changes.extend(self._set(name, None, missing=name))
+        return changes
 
     def _convert_partition(self, change: ConvertPartition) -> list[TableChange]:
         """A table like the partitioned one, without its partitions."""
@@ -373,10 +373,10 @@ class Catalog:
         names = list(change.tables)
         if not names and change.database is not None and change.database in self.databases:
             names = [TableName(change.database, table) for table in self.databases[change.database].tables]
-        found = []
+        changes = []
         for name in names:
-            found.extend(self._set(name, Unknown(change.reason)))
-        return found
+            changes.extend(self._set(name, Unknown(change.reason)))
+        return changes
 
     # Parts --------------------------------------------------------------------------------------
 
@@ -414,14 +414,14 @@ def _pairs_of_temporary(change: RenameTables) -> set[int]:
     it, which it had hidden. The log may have nothing else of it (`binlog_format = ROW`)."""
     if change.if_exists or not change.context.flavour.is_mariadb():
         return set()
-    found: set[int] = set()
+    numbers: set[int] = set()
     names: set[TableName] = set()
     for at, (old, new) in enumerate(change.pairs):
         again = next((pair for pair in change.pairs[at + 1 :] if old in pair), None)
         if old in names or (again is not None and again[0] == old):
-            found.add(at)
+            numbers.add(at)
             names = {*names - {old}, new}
-    return found
+    return numbers
 
 
 def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_from: TableName | None) -> TableChange:

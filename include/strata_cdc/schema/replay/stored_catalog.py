@@ -164,12 +164,12 @@ class Replay:
     def state(self, name: TableName) -> TableChange:
         """The current state of a table."""
         self._load(name)
-        found = self.catalog.get(name)
-        if isinstance(found, Unknown):
-            return TableChange(name, gap=found.reason)
-        if found is None and not self._is_covered(name.database):
+        state = self.catalog.get(name)
+        if isinstance(state, Unknown):
+            return TableChange(name, gap=state.reason)
+        if state is None and not self._is_covered(name.database):
             return TableChange(name, gap="the stream has not yet shown what it is")
-        return TableChange(name, found)
+        return TableChange(name, state)
 
     def load_all(self, names: Iterable[TableName]) -> None:
         """Loads many tables at once."""

@@ -37,12 +37,12 @@ class TemporaryTables:
     def of(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
         """The tables in `kept`; `unseen` is used for tables of which a former version of Strata stored only the
         names."""
-        found = cls()
-        found._knows_all = kept.knows_all
+        tables = cls()
+        tables._knows_all = kept.knows_all
         for session in kept.sessions:
             known = [_known(*names_of) for names_of in session.known] or [unseen] * len(session.names)
-            found._tables[session.thread_id] = dict(zip(starmap(TableName, session.names), known, strict=True))
-        return found
+            tables._tables[session.thread_id] = dict(zip(starmap(TableName, session.names), known, strict=True))
+        return tables
 
     def kept(self) -> TemporarySessions:
         """The state for a later run that continues the stream."""

@@ -37,9 +37,9 @@ class Wish(Struct, frozen=True):
         known: dict[TableName, bool] = {}
 
         def is_wanted(table: TableName) -> bool:
-            found = known.get(table)
-            if found is None:
-                found = known[table] = matches(table, self.tables, folded=folded)
-            return found
+            is_chosen = known.get(table)
+            if is_chosen is None:
+                is_chosen = known[table] = matches(table, self.tables, folded=folded)
+            return is_chosen
 
         return is_wanted

@@ -169,14 +169,14 @@ class _View:
     def _wanted(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> list[tuple[SpanCursor, RecentPart]]:
         """A span and those after it that are to be written, too: a thread for each of many small ones would take longer
         than writing them. As many as can be kept beside what is there."""
-        found, size = [(cursor, recent[cursor.number])], 0
+        parts, size = [(cursor, recent[cursor.number])], 0
         for number in range(cursor.number + 1, min(cursor.number + _AT_ONCE, recent.next)):
             size += recent[number].size
             if size > most_bytes // 2:
                 break
             if SpanCursor(number) not in self._written:
-                found.append((SpanCursor(number), recent[number]))
-        return found
+                parts.append((SpanCursor(number), recent[number]))
+        return parts
 
     def _write(self, spans: Sequence[tuple[SpanCursor, RecentPart]]) -> list[Messages]:
         return [self._writing.messages(self._selection.of(part, at.first_seq)) for at, part in spans]

@@ -228,15 +228,15 @@ class HttpReader:
         finally:
             self._leave_alone()
 
-    def _pass(self, found: StreamBatch | Heartbeat, messages: Messages) -> None:
+    def _pass(self, item: StreamBatch | Heartbeat, messages: Messages) -> None:
         """Stores the position of a reader alone after a step."""
-        if isinstance(found, Heartbeat):
-            self._last = found.token
-            self._place = None if found.place.parts else found.place
+        if isinstance(item, Heartbeat):
+            self._last = item.token
+            self._place = None if item.place.parts else item.place
             return
         if messages.data:
             self._last, self._last_sent_at = messages.last, time.monotonic()
-        ended = found.last
+        ended = item.last
         self._place = ended.after if ended is not None and ended.record.seq >= messages.last_seq else None
 
     async def _has_caught_up(self, found: StreamBatch | Heartbeat) -> bool:
@@ -273,13 +273,13 @@ class HttpReader:
         return place
 
     def _join(self) -> bool:
-        found = self._shared.find(self._place)
-        if found is None:
+        part = self._shared.find(self._place)
+        if part is None:
             return False
-        self._joined = found
+        self._joined = part
         if not self._last and self._place is not None:
             self._last = to_text(Token((self._place,)))
-        found[0].enter(self._wish)
+        part[0].enter(self._wish)
         return True
 
     async def _read_shared(self, hub: Hub, cursor: SpanCursor) -> AsyncIterator[bytes]:

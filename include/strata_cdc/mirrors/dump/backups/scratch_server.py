@@ -111,9 +111,9 @@ def scratch_server(program: str | None = None) -> Iterator[ScratchServer]:
         places = [f"--socket={folder / 's'}", f"--pid-file={folder / 'pid'}", log]
         process = subprocess.Popen([*command, *_OPTIONS, *places], stdout=subprocess.DEVNULL)  # noqa: S603  mysqld
         try:
-            found = ScratchServer(folder, client)
-            _wait(found, process)
-            yield found
+            scratch = ScratchServer(folder, client)
+            _wait(scratch, process)
+            yield scratch
         finally:
             _stop(process)
     finally:

@@ -105,7 +105,7 @@ class ShellDump:
         extension = re.escape(about["extension"])
         for table in wanted:
             pattern = re.compile(rf"{re.escape(table)}(@@?)(\d+)\.{extension}")
-            found = {
+            chunks = {
                 int(match[2]): (path, match[1])
                 for path in self._path.iterdir()
                 if (match := pattern.fullmatch(path.name)) is not None
@@ -114,10 +114,10 @@ class ShellDump:
                 yield self._path / f"{table}.{about['extension']}"
                 continue
             # The name of the last file has two signs before its number.
-            is_whole = [sign for _, (_, sign) in sorted(found.items())] == ["@"] * (len(found) - 1) + ["@@"]
-            if not is_whole or sorted(found) != list(range(len(found))):
+            is_whole = [sign for _, (_, sign) in sorted(chunks.items())] == ["@"] * (len(chunks) - 1) + ["@@"]
+            if not is_whole or sorted(chunks) != list(range(len(chunks))):
                 raise BadData(f"files of {table} are missing from the dump", file=str(self._path))
-            yield from (path for _, (path, _) in sorted(found.items()))
+            yield from (path for _, (path, _) in sorted(chunks.items()))
 
     def _json(self, name: str) -> dict[str, Any]:
         try:

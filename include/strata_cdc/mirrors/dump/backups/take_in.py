@@ -73,13 +73,13 @@ def take_in(
     with scratch_server(mysqld) as server:
         backup.load(server)
         chosen = choose(backup.tables)
-        found = [_take(source, table, server, stream, window) for table in chosen]
-    errors = [outcome for outcome in found if isinstance(outcome, StrataError)]
-    if errors and len(found) == 1:
+        outcomes = [_take(source, table, server, stream, window) for table in chosen]
+    errors = [outcome for outcome in outcomes if isinstance(outcome, StrataError)]
+    if errors and len(outcomes) == 1:
         raise errors[0]
     return DumpReport(
         source.name,
-        tuple(outcome for outcome in found if isinstance(outcome, TableDumped)),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, TableDumped)),
         tuple(error.facts() for error in errors),
     )
 

@@ -48,13 +48,13 @@ def collations_of_mariadb(shared: Mapping[int, str]) -> dict[int, str]:
     Args:
         shared: Names by id that both servers have.
     """
-    found = {int(number): name for number, name in (entry.split() for entry in _OWN.replace("\n", " ").split(","))}
+    collations = {int(number): name for number, name in (entry.split() for entry in _OWN.replace("\n", " ").split(","))}
     for number in map(int, _WITH_NOPAD.split()):
         stem, _, form = shared[number].rpartition("_")
-        found[number + 1024] = f"{stem}_nopad_{form}"
+        collations[number + 1024] = f"{stem}_nopad_{form}"
     for charset, first in _UCA1400_FIRST.items():
         for language_number, language in enumerate(_UCA1400_LANGUAGES):
             if language is not None:
                 for form_number, form in enumerate(_UCA1400_FORMS):
-                    found[first + 8 * language_number + form_number] = f"{charset}_uca1400_{language}{form}"
-    return found
+                    collations[first + 8 * language_number + form_number] = f"{charset}_uca1400_{language}{form}"
+    return collations
