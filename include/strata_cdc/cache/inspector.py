@@ -135,17 +135,17 @@ class Inspector:
                 if touched is not None and isinstance(event, Commit):
                     self._add(event.place, touched)
         except StrataError:
-            place = stream.stopped_at
-            if place is None or not is_executed(place.after.position):
+            stopped = stream.stopped_at
+            if stopped is None or not is_executed(stopped.after.position):
                 raise
-            self._add(place, Touched(whole={shape.name for shape in self._shapes.shapes}))
+            self._add(stopped, Touched(whole={shape.name for shape in self._shapes.shapes}))
             self._found.unreadable += 1
-            return place.after.position
+            return stopped.after.position
         return None
 
-    def _add(self, place: TransactionPlace, touched: Touched) -> None:
-        if place.record.gtid is not None:
-            self._changes.add(place.record.gtid, touched, self._cache.state_key)
+    def _add(self, transaction: TransactionPlace, touched: Touched) -> None:
+        if transaction.record.gtid is not None:
+            self._changes.add(transaction.record.gtid, touched, self._cache.state_key)
             self._found.transactions += 1
 
     # Records ----------------------------------------------------------------------------------------
@@ -168,16 +168,16 @@ class Inspector:
         # Steps that touch nothing leave no record.
         known = before if self._done is None else self._done
         shapes = {name for name in record["shapes"].split("\n") if name}
-        said = {
+        entries = {
             entry: what for what, _, entry in (line.partition(" ") for line in record["entries"].split("\n")) if entry
         }
-        self._found.invalidated += len(said)
+        self._found.invalidated += len(entries)
         for gtid in self._new(after - known):
-            self._expect(record, gtid, shapes, said)
+            self._expect(record, gtid, shapes, entries)
         for shape in shapes:
             self._drop_shape(shape)
         self._done = known | after
-        for entry, what in said.items():
+        for entry, what in entries.items():
             if what != "kept":
                 self._held.pop(entry, None)
             elif entry in self._held:

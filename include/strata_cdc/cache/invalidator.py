@@ -393,8 +393,8 @@ def _gtid(event: Event) -> Gtid:
 def _position(event: Event) -> tuple[Executed, Executed]:
     """What has been executed before an event's transaction, and after it."""
     if isinstance(event, Heartbeat):
-        place: SourcePosition = _only(from_text(event.token))
-        executed = place.position if is_executed(place.position) else NOTHING
+        position: SourcePosition = _only(from_text(event.token))
+        executed = position.position if is_executed(position.position) else NOTHING
         return executed, executed
     before, after = event.place.before.position, event.place.after.position
     if not is_executed(before) or not is_executed(after):
@@ -403,5 +403,5 @@ def _position(event: Event) -> tuple[Executed, Executed]:
 
 
 def _only(token: Token) -> SourcePosition:
-    [place] = token.places
-    return place
+    [position] = token.places
+    return position

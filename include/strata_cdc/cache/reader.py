@@ -166,10 +166,10 @@ class Cache:
         wanted = "" if at_least is None else set_text(self._executed(at_least))
         arguments: list[str | bytes | int] = [self.shapes.history, shape, word, wanted, MARK_SECONDS * 1000]
         answer = self.server.run("read", [entry], arguments)
-        said = answer[0].decode()
-        if said == "hit":
-            return CachedValue(said, answer[1][1:] if answer[1][:1] == b"V" else None, answer[2].decode())
-        return CachedValue(said, None, answer[1].decode())
+        status = answer[0].decode()
+        if status == "hit":
+            return CachedValue(status, answer[1][1:] if answer[1][:1] == b"V" else None, answer[2].decode())
+        return CachedValue(status, None, answer[1].decode())
 
     def fill(self, shape: str, key: Sequence[Any], value: bytes | None, token: Token) -> str:
         """Puts a value in, if it is provably at least as fresh as what has been invalidated and what is there.
@@ -220,12 +220,12 @@ class Cache:
     def _entry(self, name: str, key: Sequence[Any]) -> tuple[str, str]:
         """Key of the entry, and the shape's word."""
         shape = self.shapes.named(name)
-        asked = kinds_of(key)
+        requested_kinds = kinds_of(key)
         widths = {len(columns) for columns in shape.tables.values() if columns}
         if widths and widths != {len(key)}:
             raise Usage(f"a key of shape {name} has {widths.pop()} values, and {len(key)} are given")
-        kinds = asked if widths else ANY_KINDS
-        return entry_key(self.server.state_key, name, key_text(key, asked)), shape.word(kinds)
+        kinds = requested_kinds if widths else ANY_KINDS
+        return entry_key(self.server.state_key, name, key_text(key, requested_kinds)), shape.word(kinds)
 
     def _executed(self, token: Token) -> Executed:
         """All that a token asks for: of transactions of which it has a part, the whole."""
@@ -237,10 +237,10 @@ class Cache:
         return position if is_executed(position) else NOTHING
 
     def _place(self, token: Token) -> SourcePosition:
-        for place in token.places:
-            mine = (place.source, place.lineage) == (self.shapes.source, self.shapes.lineage)
-            if mine and is_executed(place.position):
-                return place
+        for position in token.places:
+            mine = (position.source, position.lineage) == (self.shapes.source, self.shapes.lineage)
+            if mine and is_executed(position.position):
+                return position
         raise Usage(
             f"the token is not one of GTIDs of {self.shapes.source} with lineage {self.shapes.lineage!r}",
             source=self.shapes.source,

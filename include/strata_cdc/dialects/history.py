@@ -178,10 +178,10 @@ class HistoryWriter(RowsWriter):
                 shown = self._tried(value, column.kind)
                 again = exp.NullSafeEQ(this=self._tried(shown.copy(), then.kind), expression=value.copy())
                 is_told = exp.or_(is_told, again)
-            told = _either(is_told, self._struct(column, v=shown, u=why), unlike)
+            marked = _either(is_told, self._struct(column, v=shown, u=why), unlike)
         else:
-            told = self._struct(column, v=self._typed(value, column.kind), u=why)
-        return _either(is_lacking, lacks, told)
+            marked = self._struct(column, v=self._typed(value, column.kind), u=why)
+        return _either(is_lacking, lacks, marked)
 
     def _tried(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
         """A cast; NULL if the type has no such value."""
@@ -248,13 +248,13 @@ class HistoryWriter(RowsWriter):
             exp.alias_(exp.Literal.number(0), "segment", quoted=True),
             *self._nulls(self._ended()),
         ]
-        for at, (column, place) in enumerate(self._pairs(base)):
+        for at, (column, column_source) in enumerate(self._pairs(base)):
             if self._is_key(column, base.stage):
-                selected.append(exp.alias_(self._known(place, column), f"k{at}", quoted=True))
+                selected.append(exp.alias_(self._known(column_source, column), f"k{at}", quoted=True))
             if self._is_key(column, base.stage) and column.has_texts:
-                selected.append(exp.alias_(self._text(place, column), f"t{at}", quoted=True))
+                selected.append(exp.alias_(self._text(column_source, column), f"t{at}", quoted=True))
             if self._has_value(column, base.stage):
-                selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
+                selected.append(exp.alias_(self._placed(column_source, column), f"v{at}", quoted=True))
         if self._follows(base.stage):
             selected.append(edge(exp.true()))
         rows = with_lookups(self._relation(base.relation), self._lookups(list(self._pairs(base))), self._dialect)
@@ -264,7 +264,11 @@ class HistoryWriter(RowsWriter):
         """A number below those of changes; a different one for each row if rows are followed."""
         if not self._follows(base.stage):
             return exp.Literal.number(-1)
-        keys = [self._known(place, column) for column, place in self._pairs(base) if self._is_key(column, base.stage)]
+        keys = [
+            self._known(column_source, column)
+            for column, column_source in self._pairs(base)
+            if self._is_key(column, base.stage)
+        ]
         order = exp.Order(expressions=[exp.Ordered(this=key, desc=False, nulls_first=False) for key in keys])
         return exp.Neg(this=exp.Window(this=exp.RowNumber(), order=order))
 

@@ -31,19 +31,19 @@ def written(values: pa.Array) -> list[str]:
     return ["" if value is None else _text(value) for value in values.to_pylist()]
 
 
-def query_of(place: ColumnSource, kind: pa.DataType, dialect: Dialect) -> exp.CTE:
+def query_of(column_source: ColumnSource, kind: pa.DataType, dialect: Dialect) -> exp.CTE:
     """Returns a mapping as a query.
 
     Args:
-        place: Where the values are, with their mapping.
+        column_source: Where the values are, with their mapping.
         kind: The type that they have now.
         dialect: The engine.
     """
-    made = _mapping(place)
+    made = _mapping(column_source)
     sides = {"k": made.before, "v": made.after} | ({} if made.texts is None else {"t": made.texts})
     before, after, text = _names(made)
     known = exp.select(
-        exp.alias_(_key(exp.column("k"), _kind(place), dialect), before, quoted=True),
+        exp.alias_(_key(exp.column("k"), _kind(column_source), dialect), before, quoted=True),
         exp.alias_(_decoded(exp.column("v"), kind, dialect), after, quoted=True),
     )
     if made.texts is not None:
@@ -103,18 +103,18 @@ def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect
     return query.subquery()
 
 
-def _mapping(place: ColumnSource) -> MadeValues:
-    if place.made is None:
+def _mapping(column_source: ColumnSource) -> MadeValues:
+    if column_source.made is None:
         raise ValueError("there is no mapping")
-    return place.made
+    return column_source.made
 
 
 def _names(made: MadeValues) -> tuple[str, str, str]:
     return f"{made.name}_before", f"{made.name}_after", f"{made.name}_text"
 
 
-def _kind(place: ColumnSource) -> pa.DataType:
-    return place.kind or pa.string()
+def _kind(column_source: ColumnSource) -> pa.DataType:
+    return column_source.kind or pa.string()
 
 
 def _decoded_text(text: exp.Expr, dialect: Dialect) -> exp.Expr:

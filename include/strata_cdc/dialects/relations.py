@@ -94,5 +94,5 @@ def schema_of(view: exp.Table, dialect: Dialect) -> list[str]:
     """Returns the statements that create the schema of a view, if the view is in a schema."""
     if not view.db:
         return []
-    place = exp.Table(db=exp.to_identifier(view.db, quoted=True))
-    return [exp.Create(this=place, kind="SCHEMA", exists=True).sql(dialect.value)]
+    schema = exp.Table(db=exp.to_identifier(view.db, quoted=True))
+    return [exp.Create(this=schema, kind="SCHEMA", exists=True).sql(dialect.value)]

@@ -188,16 +188,16 @@ class Writer:
     def _changes_of(self, branch: Branch) -> exp.Select:
         is_delete = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
         selected = []
-        for column, place in zip(self._source.columns, branch.places, strict=True):
-            expression = self._then(place, column)
+        for column, column_source in zip(self._source.columns, branch.places, strict=True):
+            expression = self._then(column_source, column)
             if column.is_key:
-                old = self._then(place, column, BEFORE)
+                old = self._then(column_source, column, BEFORE)
                 expression = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=expression)
             selected.append(exp.alias_(expression, column.published, quoted=True))
         images = exp.Struct(
             expressions=[
-                exp.PropertyEQ(this=name_of(column.published), expression=self._then(place, column, BEFORE))
-                for column, place in zip(self._source.columns, branch.places, strict=True)
+                exp.PropertyEQ(this=name_of(column.published), expression=self._then(column_source, column, BEFORE))
+                for column, column_source in zip(self._source.columns, branch.places, strict=True)
             ]
         )
         has_image = exp.Not(this=exp.Is(this=column_of(BEFORE), expression=exp.null()))
@@ -256,40 +256,50 @@ class Writer:
     def _mappings(self) -> list[exp.CTE]:
         """The queries of the mappings in which values are looked up."""
         return [
-            query_of(place, column.kind, self._dialect)
+            query_of(column_source, column.kind, self._dialect)
             for branch in self._with_mappings()
-            for column, place in zip(self._source.columns, branch.places, strict=True)
-            if place.made is not None
+            for column, column_source in zip(self._source.columns, branch.places, strict=True)
+            if column_source.made is not None
         ]
 
     def _lookups(self, pairs: Sequence[tuple[ViewColumn, ColumnSource]], inside: str = "") -> list[Lookup]:
         """The lookups for some columns of an image."""
         return [
-            Lookup(_looked_up(place.made, inside), self._asked(place, place.made, inside), place, column.kind)
-            for column, place in pairs
-            if place.made is not None
+            Lookup(
+                _looked_up(column_source.made, inside),
+                self._asked(column_source, column_source.made, inside),
+                column_source,
+                column.kind,
+            )
+            for column, column_source in pairs
+            if column_source.made is not None
         ]
 
     def _put(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         stays = self._stays(branch)
-        for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+        for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if self._is_key(column, branch.stage):
-                selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
+                selected.append(exp.alias_(self._key(column_source, column), f"k{at}", quoted=True))
             if self._is_key(column, branch.stage) and column.has_texts:
-                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
+                selected.append(exp.alias_(self._key_text(column_source, column), f"t{at}", quoted=True))
             if self._has_value(column, branch.stage):
-                selected.append(exp.alias_(self._held(place, column, stays, branch.stage), f"v{at}", quoted=True))
+                selected.append(
+                    exp.alias_(self._held(column_source, column, stays, branch.stage), f"v{at}", quoted=True)
+                )
         return selected
 
     def _stays(self, branch: Branch) -> exp.Expr:
         """Whether a change keeps the row under its key."""
-        places = zip(self._source.columns, branch.places, strict=True)
-        keys = [pair for pair in places if self._is_key(pair[0], branch.stage)]
-        same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
+        sources = zip(self._source.columns, branch.places, strict=True)
+        keys = [pair for pair in sources if self._is_key(pair[0], branch.stage)]
+        same = [
+            (self._key(column_source, column), self._value(column_source, column, BEFORE))
+            for column, column_source in keys
+        ]
         same += [
-            (self._key_text(place, column), self._text(place, column, BEFORE))
-            for column, place in keys
+            (self._key_text(column_source, column), self._text(column_source, column, BEFORE))
+            for column, column_source in keys
             if column.has_texts
         ]
         equal_pairs = [exp.NullSafeEQ(this=after, expression=before) for after, before in same]
@@ -297,52 +307,52 @@ class Writer:
 
     def _taken(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
-        for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+        for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if self._is_key(column, branch.stage):
-                selected.append(exp.alias_(self._old(place, column), f"k{at}", quoted=True))
+                selected.append(exp.alias_(self._old(column_source, column), f"k{at}", quoted=True))
             if self._is_key(column, branch.stage) and column.has_texts:
-                selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
+                selected.append(exp.alias_(self._text(column_source, column, BEFORE), f"t{at}", quoted=True))
             if self._has_value(column, branch.stage):
                 selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
         return selected
 
-    def _key(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+    def _key(self, column_source: ColumnSource, column: ViewColumn) -> exp.Expr:
         """The key of the row after a change; a MINIMAL image lacks a key that has not changed, or that an INSERT left
         to its default."""
-        is_missing = self._lists("_missing", place.missing)
-        given = self._known(self._lacking(place), column)
+        is_missing = self._lists("_missing", column_source.missing)
+        given = self._known(self._lacking(column_source), column)
         branches = [
             exp.If(this=exp.and_(is_missing, is_insert()), true=given),
-            exp.If(this=is_missing.copy(), true=self._old(place, column)),
+            exp.If(this=is_missing.copy(), true=self._old(column_source, column)),
         ]
         if column.is_document:
             partial = self._fails(exp.Literal.string(f"{column.name}: {_ONLY_CHANGES}"), column)
-            branches.append(exp.If(this=self._has_key("_invalid", place.missing), true=partial))
-        return exp.Case(ifs=branches, default=self._known(place, column))
+            branches.append(exp.If(this=self._has_key("_invalid", column_source.missing), true=partial))
+        return exp.Case(ifs=branches, default=self._known(column_source, column))
 
-    def _key_text(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+    def _key_text(self, column_source: ColumnSource, column: ViewColumn) -> exp.Expr:
         """In the same way, what `_invalid` has for the key."""
-        is_missing = self._lists("_missing", place.missing)
-        given = self._text(place.lacking or ColumnSource(), column)
+        is_missing = self._lists("_missing", column_source.missing)
+        given = self._text(column_source.lacking or ColumnSource(), column)
         cases = [
             exp.If(this=exp.and_(is_missing.copy(), is_insert()), true=given),
-            exp.If(this=is_missing, true=self._text(place, column, BEFORE)),
+            exp.If(this=is_missing, true=self._text(column_source, column, BEFORE)),
         ]
-        return exp.Case(ifs=cases, default=self._text(place, column))
+        return exp.Case(ifs=cases, default=self._text(column_source, column))
 
-    def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr, stage: int) -> exp.Expr:
+    def _held(self, column_source: ColumnSource, column: ViewColumn, stays: exp.Expr, stage: int) -> exp.Expr:
         """A struct of the value, or of the reason why it is not known. NULL: the image lacks the value, which is then
         that of the earlier image. This never fails: the row may have changed since."""
-        is_missing = self._lists("_missing", place.missing)
-        given = self._placed(self._lacking(place), column)
+        is_missing = self._lists("_missing", column_source.missing)
+        given = self._placed(self._lacking(column_source), column)
         # An insert of a sequence changes its row.
         is_new = exp.false() if stage in self._source.of_one_row else is_insert()
         branches = [exp.If(this=exp.and_(is_missing, is_new), true=given)]
-        if place.in_key:
-            is_before = exp.not_(self._lists("_missing", f"{BEFORE}.{place.missing}"))
-            old = self._placed(place, column, BEFORE)
+        if column_source.in_key:
+            is_before = exp.not_(self._lists("_missing", f"{BEFORE}.{column_source.missing}"))
+            old = self._placed(column_source, column, BEFORE)
             branches.append(exp.If(this=exp.and_(is_missing.copy(), is_before), true=old))
-        elif place.missing:
+        elif column_source.missing:
             moves = exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy())))
             branches.append(exp.If(this=moves, true=self._moved(column, stage)))
         branches.append(exp.If(this=is_missing.copy(), true=exp.null()))
@@ -351,41 +361,45 @@ class Writer:
             branches.insert(1, exp.If(this=exp.and_(is_missing.copy(), is_of_mariadb()), true=unlogged))
         if column.is_document:
             partial = self._not_known(_ONLY_CHANGES, column)
-            branches.insert(0, exp.If(this=self._has_key("_invalid", place.missing), true=partial))
-        return exp.Case(ifs=branches, default=self._placed(place, column))
+            branches.insert(0, exp.If(this=self._has_key("_invalid", column_source.missing), true=partial))
+        return exp.Case(ifs=branches, default=self._placed(column_source, column))
 
     def _moved(self, column: ViewColumn, _stage: int) -> exp.Expr:
         """The value in a row whose key changed, if the image lacks the column."""
         return self._not_known(f"the image of a row that changed its key lacks it; {_NEW_ROW}", column)
 
-    def _placed(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
-        if place.unknown is not None:
-            return self._not_known(f"the log does not tell {place.unknown}", column)
-        value = self._struct(column, v=self._value(place, column, inside), x=self._text(place, column, inside))
-        doubts = [exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place, inside)]
+    def _placed(self, column_source: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+        if column_source.unknown is not None:
+            return self._not_known(f"the log does not tell {column_source.unknown}", column)
+        value = self._struct(
+            column, v=self._value(column_source, column, inside), x=self._text(column_source, column, inside)
+        )
+        doubts = [
+            exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(column_source, inside)
+        ]
         return exp.Case(ifs=doubts, default=value) if doubts else value
 
     @staticmethod
-    def _lacking(place: ColumnSource) -> ColumnSource:
-        return place.lacking or ColumnSource(unknown="what an INSERT gave it")
+    def _lacking(column_source: ColumnSource) -> ColumnSource:
+        return column_source.lacking or ColumnSource(unknown="what an INSERT gave it")
 
-    def _known(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _known(self, column_source: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """The value; an error if the log does not have it."""
-        if place.unknown is None:
-            value = self._value(place, column, inside)
+        if column_source.unknown is None:
+            value = self._value(column_source, column, inside)
             fails = [
                 exp.If(this=is_so, true=self._fails(exp.Literal.string(f"{column.name}: {why}"), column))
-                for is_so, why in self._doubts(place, inside)
+                for is_so, why in self._doubts(column_source, inside)
             ]
             return exp.Case(ifs=fails, default=value) if fails else value
-        return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
+        return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {column_source.unknown}"), column)
 
-    def _old(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+    def _old(self, column_source: ColumnSource, column: ViewColumn) -> exp.Expr:
         """The value before a change, of a column that distinguishes rows."""
         lacks = exp.Literal.string(f"{column.name}: an image before a change lacks this column of the key")
-        is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
+        is_missing = self._lists("_missing", f"{BEFORE}.{column_source.missing}")
         fails = exp.If(this=is_missing, true=self._fails(lacks, column))
-        return exp.Case(ifs=[fails], default=self._known(place, column, BEFORE))
+        return exp.Case(ifs=[fails], default=self._known(column_source, column, BEFORE))
 
     def _opened(self, at: int) -> exp.Expr:
         return exp.alias_(self._told(at), self._source.columns[at].name, quoted=True)
@@ -451,102 +465,107 @@ class Writer:
 
     # Expressions --------------------------------------------------------------------------------
 
-    def _then(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _then(self, column_source: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """The value that a row had when it was changed; NULL if the table had no such column."""
-        if place.is_in_no_file:
+        if column_source.is_in_no_file:
             return self._fails(exp.Literal.string(f"{column.name}: {_NEW_ROW}"), column)
-        known = place if place.physical else ColumnSource()
+        known = column_source if column_source.physical else ColumnSource()
         return self._value(known, column, inside)
 
-    def _value(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
-        if not place.physical:
+    def _value(self, column_source: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+        if not column_source.physical:
             return self._typed(
-                exp.null() if place.literal is None else _literal(place.literal, self._dialect), column.kind
+                exp.null() if column_source.literal is None else _literal(column_source.literal, self._dialect),
+                column.kind,
             )
-        if place.steps:
-            return self._converted(place, column, inside)
-        expressions = [column_of(name, inside) for name in place.physical]
-        typed = [self._typed(expression, column.kind) for expression in expressions] if place.is_cast else expressions
+        if column_source.steps:
+            return self._converted(column_source, column, inside)
+        expressions = [column_of(name, inside) for name in column_source.physical]
+        typed = (
+            [self._typed(expression, column.kind) for expression in expressions]
+            if column_source.is_cast
+            else expressions
+        )
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
 
-    def _raw(self, place: ColumnSource, inside: str) -> exp.Expr:
+    def _raw(self, column_source: ColumnSource, inside: str) -> exp.Expr:
         """A value before all conversions."""
-        kind = place.kind or pa.string()
-        expressions = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
+        kind = column_source.kind or pa.string()
+        expressions = [typed(column_of(name, inside), kind, self._dialect) for name in column_source.physical]
         return (
             expressions[0] if len(expressions) == 1 else exp.Coalesce(this=expressions[0], expressions=expressions[1:])
         )
 
-    def _asked(self, place: ColumnSource, made: MadeValues, inside: str) -> exp.Expr:
+    def _asked(self, column_source: ColumnSource, made: MadeValues, inside: str) -> exp.Expr:
         """A value as it is looked up."""
         if not made.asks_texts:
-            return self._raw(place, inside)
-        text = self._kept_text(place, ViewColumn("", "", pa.string()), inside)
+            return self._raw(column_source, inside)
+        text = self._kept_text(column_source, ViewColumn("", "", pa.string()), inside)
         known = exp.Coalesce(this=text, expressions=[exp.Literal.string("")])
         # NULL for a NULL, which DuckDB's CONCAT leaves out.
         label = exp.DPipe(this=known, expression=exp.Literal.string(":"))
-        return exp.DPipe(this=label, expression=self._raw(place, inside))
+        return exp.DPipe(this=label, expression=self._raw(column_source, inside))
 
-    def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
+    def _converted(self, column_source: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
         """A value after all conversions; NULL if it is not known what the server made of it."""
-        value: exp.Expr | None = None if place.by_text else self._raw(place, inside)
-        for step in place.steps:
+        value: exp.Expr | None = None if column_source.by_text else self._raw(column_source, inside)
+        for step in column_source.steps:
             value = None if value is None else converted(value, step, self._dialect)
         known = [] if value is None else [self._typed(value, column.kind)]
-        if place.made is not None:
-            known.append(column_of(_looked_up(place.made, inside)))
+        if column_source.made is not None:
+            known.append(column_of(_looked_up(column_source.made, inside)))
         first, *rest = known or [self._typed(exp.null(), column.kind)]
         expression = exp.Coalesce(this=first, expressions=rest) if rest else first
-        if place.of_null is None:
+        if column_source.of_null is None:
             return expression
-        is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
-        return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=expression)
+        is_null = exp.Is(this=self._raw(column_source, inside), expression=exp.null())
+        return exp.Case(ifs=[exp.If(this=is_null, true=self._value(column_source.of_null, column))], default=expression)
 
-    def _doubts(self, place: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
+    def _doubts(self, column_source: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
         """The conditions under which a value is not known, each with the reason: no file had it when the view was made,
         or it is not known what conversions made of it."""
-        if place.is_in_no_file:
+        if column_source.is_in_no_file:
             return [(exp.true(), _NEW_ROW)]
-        if not place.steps:
+        if not column_source.steps:
             return []
-        shown = " and ".join(step.shown for step in place.steps)
-        column = ViewColumn("", "", _kind_behind(place))
-        is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
-        lost = exp.Is(this=self._converted(replace(place, of_null=None), column, inside), expression=exp.null())
-        why = _ONLY_A_MIRROR if place.made is None else _NEW_VALUE
+        shown = " and ".join(step.shown for step in column_source.steps)
+        column = ViewColumn("", "", _kind_behind(column_source))
+        is_null = exp.Is(this=self._raw(column_source, inside), expression=exp.null())
+        lost = exp.Is(this=self._converted(replace(column_source, of_null=None), column, inside), expression=exp.null())
+        why = _ONLY_A_MIRROR if column_source.made is None else _NEW_VALUE
         doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {why}")]
-        if place.loses_texts:
-            is_text = exp.not_(exp.Is(this=self._text(place, column, inside), expression=exp.null()))
+        if column_source.loses_texts:
+            is_text = exp.not_(exp.Is(this=self._text(column_source, column, inside), expression=exp.null()))
             doubts.insert(0, (is_text, f"{shown}: {_ONLY_A_MIRROR}"))
-        if place.of_null is not None and place.of_null.unknown is not None:
-            doubts.append((is_null.copy(), f"the log does not tell {place.of_null.unknown}"))
+        if column_source.of_null is not None and column_source.of_null.unknown is not None:
+            doubts.append((is_null.copy(), f"the log does not tell {column_source.of_null.unknown}"))
         return doubts
 
-    def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _text(self, column_source: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """What distinguishes a value from others that look the same: its entry in `_invalid`; NULL if there is none."""
-        if not place.physical:
-            is_zero = column.is_zero and place.literal is None and place.unknown is None
-            text = LONGEST if is_zero else place.literal_text
+        if not column_source.physical:
+            is_zero = column.is_zero and column_source.literal is None and column_source.unknown is None
+            text = LONGEST if is_zero else column_source.literal_text
             return self._typed(exp.null() if text is None else exp.Literal.string(text), pa.string())
-        if place.by_text:
-            made = place.made
+        if column_source.by_text:
+            made = column_source.made
             has_texts = made is not None and made.texts is not None
             kept_text = column_of(text_name(_looked_up(made, inside))) if made is not None and has_texts else exp.null()
             return self._typed(kept_text, pa.string())
-        kept = self._kept_text(place, column, inside)
-        if place.of_null is not None:
-            is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
-            given = exp.Case(ifs=[exp.If(this=is_null, true=self._text(place.of_null, column))])
+        kept = self._kept_text(column_source, column, inside)
+        if column_source.of_null is not None:
+            is_null = exp.Is(this=self._raw(column_source, inside), expression=exp.null())
+            given = exp.Case(ifs=[exp.If(this=is_null, true=self._text(column_source.of_null, column))])
             kept = exp.Coalesce(this=kept, expressions=[given])
-        if place.empty_text is None:
+        if column_source.empty_text is None:
             return kept
-        is_empty = exp.EQ(this=self._value(place, column, inside), expression=exp.Literal.string(""))
-        return exp.Case(ifs=[exp.If(this=is_empty, true=exp.Literal.string(place.empty_text))], default=kept)
+        is_empty = exp.EQ(this=self._value(column_source, column, inside), expression=exp.Literal.string(""))
+        return exp.Case(ifs=[exp.If(this=is_empty, true=exp.Literal.string(column_source.empty_text))], default=kept)
 
-    def _kept_text(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
-        if not place.missing:
+    def _kept_text(self, column_source: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
+        if not column_source.missing:
             return self._typed(exp.null(), pa.string())
-        name = f"{BEFORE}.{place.missing}" if inside else place.missing
+        name = f"{BEFORE}.{column_source.missing}" if inside else column_source.missing
         return text_of(column_of("_invalid"), name, column.kind, self._dialect)
 
     def _typed(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
@@ -607,8 +626,8 @@ def _number(number: int) -> exp.Expr:
     return exp.Literal.number(number)
 
 
-def _kind_behind(place: ColumnSource) -> pa.DataType:
-    return arrow_type(place.steps[-1].after)
+def _kind_behind(column_source: ColumnSource) -> pa.DataType:
+    return arrow_type(column_source.steps[-1].after)
 
 
 def _literal(value: pa.Scalar, dialect: Dialect) -> exp.Expr:

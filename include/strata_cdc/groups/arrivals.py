@@ -81,16 +81,16 @@ class Arrivals:
             yield source, what
             return
         for span in self._copies.add_span(source, what):
-            piece = SpanTransactions(span)
-            self._copies.sort_out(source, piece)
-            if not len(piece):
+            chunk = SpanTransactions(span)
+            self._copies.sort_out(source, chunk)
+            if not len(chunk):
                 continue
             try:
-                self._given.note(source, piece)
+                self._given.note(source, chunk)
             except SettingsError as error:
                 yield source, Ended(None, error)
                 return
-            yield source, piece
+            yield source, chunk
 
 
 class Entered(Struct):
@@ -149,9 +149,9 @@ class Entering:
 
 def _place_of(what: FromReader) -> SourcePosition | None:
     if isinstance(what, StreamBatch):
-        place: SourcePosition | None = what.places[min(what.places)].before
+        position: SourcePosition | None = what.places[min(what.places)].before
     else:
-        place = what.place if isinstance(what, ReaderPosition | Ended) else None
+        position = what.place if isinstance(what, ReaderPosition | Ended) else None
     # The position before a transaction already has the transaction's time; without a time, it is the same for all
     # readers.
-    return None if place is None else replace(place, committed_at=0)
+    return None if position is None else replace(position, committed_at=0)

@@ -74,9 +74,9 @@ class GroupBatch:
 class GroupPlaces(Mapping[int, "GroupPlace"]):
     """The transactions of one part, by ordinal in the source's stream."""
 
-    def __init__(self, stretch: GroupBatch, part: DueChunk[SpanTransactions], ranks: Ints) -> None:
+    def __init__(self, batch: GroupBatch, part: DueChunk[SpanTransactions], ranks: Ints) -> None:
         """Takes the batch, the part, and the ordinals of the part's transactions in the batch."""
-        self.stretch, self.part, self.ranks = stretch, part, ranks
+        self.stretch, self.part, self.ranks = batch, part, ranks
         self.piece = part.piece
         self.seqs = part.piece.seqs[part.begin : part.end]
         self._made: dict[int, GroupPlace] = {}
@@ -90,13 +90,13 @@ class GroupPlaces(Mapping[int, "GroupPlace"]):
         return ordinals_in(self.seqs, seqs)
 
     def __getitem__(self, seq: int) -> GroupPlace:
-        place = self._made.get(seq)
-        if place is None:
+        transaction = self._made.get(seq)
+        if transaction is None:
             at = int(np.searchsorted(self.seqs, seq))
             if at == len(self.seqs) or self.seqs[at] != seq:
                 raise KeyError(seq)
-            place = self._made[seq] = GroupPlace(self, at)
-        return place
+            transaction = self._made[seq] = GroupPlace(self, at)
+        return transaction
 
     def __iter__(self) -> Iterator[int]:
         # In most cases only the first is needed.
@@ -111,10 +111,10 @@ class GroupPlace(TransactionPlace):
 
     __slots__ = ("_ordinal", "_piece", "_rank", "_stretch")
 
-    def __init__(self, places: GroupPlaces, ordinal: int) -> None:
+    def __init__(self, located: GroupPlaces, ordinal: int) -> None:
         """Takes the part and the transaction's ordinal in it; the part refers to the place, but not the place to it."""
-        self._stretch, self._rank = places.stretch, int(places.ranks[ordinal])
-        self._piece, self._ordinal = places.piece, places.part.begin + ordinal
+        self._stretch, self._rank = located.stretch, int(located.ranks[ordinal])
+        self._piece, self._ordinal = located.piece, located.part.begin + ordinal
         super().__init__(*self._piece.place(self._ordinal).made_of)
 
     @cached_property

@@ -90,14 +90,14 @@ class _Segment(Struct, frozen=True, eq=False):
 class GroupBatchTokens:
     """Makes the tokens of a batch."""
 
-    def __init__(self, stretch: GroupBatch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
+    def __init__(self, batch: GroupBatch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
         """Takes the batch, its parts, and from how many transactions on it makes columns."""
-        self._stretch, self._parts, self._many = stretch, parts, many
-        borders, met = {0, len(stretch.due)}, set[str]()
-        for places in parts:
-            borders |= set(_borders(places, begins=places.part.source in met))
-            met.add(places.part.source)
-        ordered = sorted(rank for rank in borders if rank <= len(stretch.due))
+        self._stretch, self._parts, self._many = batch, parts, many
+        borders, met = {0, len(batch.due)}, set[str]()
+        for located in parts:
+            borders |= set(_borders(located, begins=located.part.source in met))
+            met.add(located.part.source)
+        ordered = sorted(rank for rank in borders if rank <= len(batch.due))
         self.segments = [segment for begin, end in pairwise(ordered) for segment in self._segments(begin, end)]
 
     def each(self, ranks: Ints) -> Iterator[tuple[_Segment, slice]]:
@@ -120,16 +120,16 @@ class GroupBatchTokens:
             yield _Segment(begin, end)
             return
         front, moving = self._stretch.at(begin), dict[str, _Moving]()
-        for places in self._parts:
-            first, stop = np.searchsorted(places.ranks, [begin, end]).tolist()
-            moving_of_source = _moving(places, range(begin, end), front) if first < stop else None
-            source = places.part.source
+        for located in self._parts:
+            first, stop = np.searchsorted(located.ranks, [begin, end]).tolist()
+            moving_of_source = _moving(located, range(begin, end), front) if first < stop else None
+            source = located.part.source
             if isinstance(moving_of_source, _Moving):
                 moving[source] = moving_of_source
             elif first < stop and (moving_of_source is not None or source not in known):
                 known = known if moving_of_source is not None else known | {source}
                 yield from self._cut(
-                    begin, int(places.ranks[first if moving_of_source is None else moving_of_source]), end, known
+                    begin, int(located.ranks[first if moving_of_source is None else moving_of_source]), end, known
                 )
                 return
         yield _Segment(begin, end, front.packed, moving if self._is_plain(begin, end, front, moving) else None)
@@ -145,18 +145,18 @@ class GroupBatchTokens:
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
 
 
-def _borders(places: GroupPlaces, *, begins: bool) -> Iterator[int]:
+def _borders(located: GroupPlaces, *, begins: bool) -> Iterator[int]:
     """The borders at which the form of the tokens that name transactions of a part changes.
 
     Args:
-        places: The part's transactions.
+        located: The part's transactions.
         begins: Whether the first transaction is a border, too: a segment has only one part of each source.
     """
-    begin, end, ranks = places.part.begin, places.part.end, places.ranks
+    begin, end, ranks = located.part.begin, located.part.end, located.ranks
     if begins:
         yield int(ranks[0])
-    yield from ranks[1:][np.diff(places.piece.runs[begin:end]) != 0].tolist()
-    if places.piece.given(end - 1):
+    yield from ranks[1:][np.diff(located.piece.runs[begin:end]) != 0].tolist()
+    if located.piece.given(end - 1):
         yield from (int(ranks[-1]), int(ranks[-1]) + 1)
 
 
@@ -164,9 +164,9 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
     """The transactions of a part that are in a segment, at least one. Or the ordinal of the transaction that changes
     the form of the set. Or None, if the source's position before the segment is not the position before the first
     transaction, or does not lead up to it."""
-    part, piece = places.part, places.piece
+    part, chunk = places.part, places.piece
     first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
-    transaction, known = piece.place(part.begin + first), front.packed.get(part.source)
+    transaction, known = chunk.place(part.begin + first), front.packed.get(part.source)
     gtid = transaction.record.gtid
     growth = None if gtid is None or known is None else growing(transaction.before, gtid)
     if growth is None or known is None:
@@ -174,8 +174,8 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
     index, limit = growth
     if not _leads_up(known, packed_place(transaction.before), index):
         return None
-    rows = piece.rows[part.begin + first : part.begin + stop]
-    numbers = piece.own.batch.numbers[rows]
+    rows = chunk.rows[part.begin + first : part.begin + stop]
+    numbers = chunk.own.batch.numbers[rows]
     if numbers[-1] >= limit:
         # There the interval joins the next interval.
         return first + int(np.searchsorted(numbers, limit))
@@ -186,7 +186,7 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
         packed_place(transaction.inside),
         np.cumsum(is_here),
         np.append(known.numbers[index], numbers),
-        np.append(known.numbers[-1], piece.own.batch.committed_at[rows]),
+        np.append(known.numbers[-1], chunk.own.batch.committed_at[rows]),
     )
 
 
@@ -204,17 +204,17 @@ def _fixed(packed: PackedPlace, index: int) -> tuple[int, ...]:
 class GroupTokens:
     """The tokens of a part of a batch."""
 
-    def __init__(self, tokens: GroupBatchTokens, places: GroupPlaces) -> None:
+    def __init__(self, tokens: GroupBatchTokens, located: GroupPlaces) -> None:
         """Takes the tokens of the batch, and the part."""
-        self.own: Mapping[int, TransactionPlace] = places.piece.own
-        self._tokens, self._places = tokens, places
+        self.own: Mapping[int, TransactionPlace] = located.piece.own
+        self._tokens, self._places = tokens, located
 
     def after(self, seqs: Ints) -> Texts:
         """Returns the token after each of some transactions."""
         texts, ranks = [], self._ranks(seqs)
         for segment, some in self._tokens.each(ranks):
             if segment.moving is None:
-                texts.append(Texts.of([place.after_text.encode() for place in self._each(seqs[some])]))
+                texts.append(Texts.of([transaction.after_text.encode() for transaction in self._each(seqs[some])]))
             else:
                 texts.append(segment.after(ranks[some]))
         return Texts.joined(texts)
@@ -224,18 +224,18 @@ class GroupTokens:
         heads, ranks = [], self._ranks(seqs)
         for segment, some in self._tokens.each(ranks):
             if segment.moving is None:
-                heads.append(heads_one_by_one([place.steps for place in self._each(seqs[some])]))
+                heads.append(heads_one_by_one([transaction.steps for transaction in self._each(seqs[some])]))
             else:
                 heads.append(segment.inside(ranks[some], self._places.part.source))
         return joined_heads(heads)
 
     def more_keys(self, seqs: Ints) -> Texts | None:
         """Returns more keys of the lines of a source that came with a switchover; None: no line has any."""
-        piece = self._places.piece
-        marked = piece.may_be_copy[self._places.part.begin + self._places.ordinals(seqs)]
-        if not piece.epoch and not marked.any():
+        chunk = self._places.piece
+        marked = chunk.may_be_copy[self._places.part.begin + self._places.ordinals(seqs)]
+        if not chunk.epoch and not marked.any():
             return None
-        shown = [shown_fields(shown_of(piece.epoch, may_be_copy=is_copy)) for is_copy in (False, True)]
+        shown = [shown_fields(shown_of(chunk.epoch, may_be_copy=is_copy)) for is_copy in (False, True)]
         return Texts.of([shown[mark] for mark in marked.tolist()])
 
     def _ranks(self, seqs: Ints) -> Ints:

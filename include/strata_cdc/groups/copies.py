@@ -141,24 +141,24 @@ class Copies:
         """Whether something of a source has come of which it is not known yet whether it is a copy."""
         return bool(self._held.get(source))
 
-    def sort_out(self, source: str, piece: SpanTransactions) -> None:
+    def sort_out(self, source: str, chunk: SpanTransactions) -> None:
         """Excludes the copies from a span's transactions, and marks what may be a copy."""
         hop = self._path.hop_to(source)
         if hop is None:
             return
-        piece.epoch, given = self._path.number(hop), self._path.copied(source)
-        is_copy = piece.held_by(given)
+        chunk.epoch, given = self._path.number(hop), self._path.copied(source)
+        is_copy = chunk.held_by(given)
         until = None if hop.copied_until is None else self._clocks.latest(source, hop.copied_until)
-        may_be_copy = hop.may_be_copies(piece.times, until)
+        may_be_copy = hop.may_be_copies(chunk.times, until)
         for seq, copied in self._known.get(source, {}).items():
             # The transaction itself shows what it copies.
-            at = np.flatnonzero(piece.seqs == seq)
+            at = np.flatnonzero(chunk.seqs == seq)
             kind = _kind(copied, given)
             if kind is not None:
                 is_copy[at] |= kind is CopyKind.COPY
                 may_be_copy[at] = kind is CopyKind.PARTLY
-        piece.may_be_copy = may_be_copy
-        piece.leave_out(is_copy)
+        chunk.may_be_copy = may_be_copy
+        chunk.leave_out(is_copy)
 
 
 def _kind(copied: Executed, given: Executed) -> CopyKind | None:
@@ -181,4 +181,4 @@ def _is_inside(span: StreamBatch, rows: list[ChangeBatch]) -> bool:
     begun = [int(row_seqs(batch).max()) for _, batch in span.rows]
     begun += [int(row_seqs(batch.batch).max()) for batch in rows]
     begun += [ddl.place.record.seq for ddl in span.ddl]
-    return reduce(max, begun, 0) > reduce(max, (place.record.seq for place in span.commits), 0)
+    return reduce(max, begun, 0) > reduce(max, (transaction.record.seq for transaction in span.commits), 0)

@@ -110,14 +110,14 @@ def hops_by_hand(pairs: Iterable[str]) -> list[Hop]:
 
 def _positions(token: str) -> dict[str, Executed]:
     positions = {}
-    for place in from_text(token).places:
-        if not is_executed(place.position) or place.parts:
+    for position in from_text(token).places:
+        if not is_executed(position.position) or position.parts:
             raise Usage(
                 "a hop is between transactions of sources that have GTIDs",
-                source=place.source,
+                source=position.source,
                 remedy="Take a token from a line with `commit`.",
             )
-        positions[place.source] = place.position
+        positions[position.source] = position.position
     return positions
 
 

@@ -70,10 +70,10 @@ class _Member(Generic[What]):
             # At the limit's own time, the epoch and the name decide.
             latest = limit[0] if (self.epoch, self.source) <= limit[1:] else limit[0] - 1
         while self.waiting:
-            times, piece = self.waiting[0]
+            times, chunk = self.waiting[0]
             end = len(times) if latest is None else int(np.searchsorted(times, latest, "right"))
             if end > self.begin:
-                yield DueChunk(self.source, piece, self.begin, times[self.begin : end])
+                yield DueChunk(self.source, chunk, self.begin, times[self.begin : end])
                 self.begin = end
             if end < len(times):
                 break
@@ -114,7 +114,7 @@ class Merge(Generic[What]):
         """
         self._members[source] = _Member(source, epoch, least)
 
-    def arrive(self, source: str, times: ArrayLike, piece: What) -> None:
+    def arrive(self, source: str, times: ArrayLike, chunk: What) -> None:
         """Takes the next chunk of a source.
 
         `times` are the commit times of the chunk's transactions (microseconds UTC). A time that is before an earlier
@@ -125,7 +125,7 @@ class Merge(Generic[What]):
         if len(ascending):
             monotone = np.maximum.accumulate(np.maximum(ascending, max(member.newest, member.proved)))
             member.newest = int(monotone[-1])
-            member.waiting.append(_Waiting(monotone, piece))
+            member.waiting.append(_Waiting(monotone, chunk))
             member.stand()
 
     def prove(self, source: str, time: int) -> None:

@@ -133,7 +133,7 @@ class OpenedGroup:
             starts.begin_at({name: self._clocks.earliest(name, ends) for name in new})
             self._arrivals.enter(hop)
         else:
-            self._give(hop, [place for name in new if (place := path.place(name))])
+            self._give(hop, [position for name in new if (position := path.place(name))])
         try:
             for name in new:
                 self._begin(name)
@@ -141,10 +141,10 @@ class OpenedGroup:
             # What the old sources have is yielded first.
             self._failed.update(dict.fromkeys(new, error))
 
-    def _give(self, hop: Hop, places: Sequence[SourcePosition]) -> None:
+    def _give(self, hop: Hop, positions: Sequence[SourcePosition]) -> None:
         first, number = min(hop.new), self._request.path.number(hop)
         least = self._merge.newest(first)
-        self._merge.arrive(first, [least], HopPiece(hop, number, places, least))
+        self._merge.arrive(first, [least], HopPiece(hop, number, positions, least))
 
     # What comes -----------------------------------------------------------------------------------
 
@@ -179,17 +179,17 @@ class OpenedGroup:
         else:
             self._watch.waits_for_next(source)
 
-    def _arrive_in_order(self, source: str, piece: SpanTransactions) -> None:
-        times = self._clocks.translate(source, piece.times)
-        if not piece.has_commit_times and self._request.starts.asks_servers:
-            error = refuse_ahead(piece, times, self._latest)
+    def _arrive_in_order(self, source: str, chunk: SpanTransactions) -> None:
+        times = self._clocks.translate(source, chunk.times)
+        if not chunk.has_commit_times and self._request.starts.asks_servers:
+            error = refuse_ahead(chunk, times, self._latest)
             if error is not None:
                 self._failed[source] = error.located(source=source)
-            times = times[: len(piece)]
+            times = times[: len(chunk)]
             self._watch.look_ahead(source, times, self._clocks.now())
-        if len(piece):
-            self._progress = self._progress.with_begin(source, piece.place(0).before)
-            self._merge.arrive(source, times, piece)
+        if len(chunk):
+            self._progress = self._progress.with_begin(source, chunk.place(0).before)
+            self._merge.arrive(source, times, chunk)
 
     @property
     def _latest(self) -> int:
@@ -208,23 +208,23 @@ class OpenedGroup:
             self._hop(hop)
         self._merge.finish(source)
 
-    def _stand(self, place: SourcePosition) -> None:
+    def _stand(self, position: SourcePosition) -> None:
         """Notes how far a source was read, if nothing of it waits."""
-        waits = self._merge.has_waiting(place.source) or self._arrivals.is_holding(place.source)
-        if waits or place.source in self._progress.hidden:
+        waits = self._merge.has_waiting(position.source) or self._arrivals.is_holding(position.source)
+        if waits or position.source in self._progress.hidden:
             return
-        self._progress = self._progress.with_place(place)
-        reached = self._clocks.in_group(place.source, place.committed_at)
-        if not has_commit_times(place.position):
+        self._progress = self._progress.with_place(position)
+        reached = self._clocks.in_group(position.source, position.committed_at)
+        if not has_commit_times(position.position):
             if self._request.starts.asks_servers and reached > self._latest:
-                self._failed[place.source] = error_ahead(reached).located(source=place.source)
+                self._failed[position.source] = error_ahead(reached).located(source=position.source)
             else:
                 # Nothing that comes is before the largest time so far.
-                self._merge.prove(place.source, reached)
+                self._merge.prove(position.source, reached)
             return
         # If a clock has been set back, the commit clock of its stream is in the future for a while.
         if reached <= self._clocks.now():
-            self._merge.prove(place.source, reached)
+            self._merge.prove(position.source, reached)
 
     # What is yielded ------------------------------------------------------------------------------
 

@@ -43,16 +43,16 @@ class Path:
         """By source that has ended: what it had executed."""
         self._last: Collection[str] | None = None
 
-    def begin_behind(self, places: Mapping[str, SourcePosition]) -> None:
+    def begin_behind(self, positions: Mapping[str, SourcePosition]) -> None:
         """Passes the switchovers whose new sources a token names.
 
         Args:
-            places: The positions of the token, by source.
+            positions: The positions of the token, by source.
         """
         for hop in self._hops:
-            if hop.new.keys() <= places.keys():
+            if hop.new.keys() <= positions.keys():
                 self._pass(hop)
-                ends = {name: places[name].position for name in hop.old if name in places}
+                ends = {name: positions[name].position for name in hop.old if name in positions}
                 self._ended.update({name: end for name, end in ends.items() if is_executed(end)})
 
     def end_with(self, named: Collection[str]) -> None:
@@ -98,14 +98,14 @@ class Path:
             return NOTHING
         return reduce(or_, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
 
-    def ended(self, source: str, place: SourcePosition | None) -> Hop | None:
+    def ended(self, source: str, end: SourcePosition | None) -> Hop | None:
         """Notes that a source has ended; returns the switchover that is now due: all of its old sources have reached
         their positions."""
         hop = self._hop_from(source)
         if hop is None or hop.name in self._done:
             return None
         # A source of which nothing has ever landed has no position.
-        position = place.position if place else NOTHING
+        position = end.position if end else NOTHING
         if not is_executed(position) or not (hop.old[source] or NOTHING) <= position:
             return None
         self._ended[source] = position

@@ -110,14 +110,14 @@ class SpanTransactions:
 
     def reached(self, at: int) -> SourcePosition:
         """Returns the position of the source after what the span has of a transaction."""
-        place, given = self.place(at), self.given(at)
-        return inside_of(place, given) if given else place.after
+        transaction, given = self.place(at), self.given(at)
+        return inside_of(transaction, given) if given else transaction.after
 
-    def part(self, begin: int, end: int, places: Mapping[int, TransactionPlace]) -> StreamBatch:
+    def part(self, begin: int, end: int, transactions: Mapping[int, TransactionPlace]) -> StreamBatch:
         """Returns what the span has of some of the transactions, with places of the group."""
         wanted = self.seqs[begin:end]
         is_some = len(wanted) < wanted[-1] - wanted[0] + 1
-        part = StreamBatch(places)
+        part = StreamBatch(transactions)
         for batch, seqs in zip(self._span.batches, self._row_seqs, strict=True):
             kept = _some(batch, seqs, wanted, is_some=is_some)
             if kept is not None:
@@ -127,7 +127,7 @@ class SpanTransactions:
             if keep.any():
                 part.unreadable.append(rows.chosen(keep))
         ddl = ((statement, statement.place.record.seq) for statement in self._span.ddl)
-        part.ddl = [replace(statement, place=places[seq]) for statement, seq in ddl if seq in places]
+        part.ddl = [replace(statement, place=transactions[seq]) for statement, seq in ddl if seq in transactions]
         part.ended = self._span.ended[np.isin(self._span.ended, wanted)]
         return part
 
@@ -188,24 +188,24 @@ class GroupHop(Struct, frozen=True):
 class HopPlace:
     """Where the new sources of a switchover begin."""
 
-    def __init__(self, places: Sequence[SourcePosition], old: Collection[str], least: int) -> None:
+    def __init__(self, positions: Sequence[SourcePosition], old: Collection[str], least: int) -> None:
         """Takes the positions.
 
         Args:
-            places: Where the new sources begin.
+            positions: Where the new sources begin.
             old: Names of the sources from which they take over.
             least: Nothing of the new sources has an earlier time (microseconds UTC, in the group's time). Tokens after
                 the switchover have it as the time of the old sources, so that a reader that starts with such a token
                 gets the same order.
         """
-        self._places, self._old, self._least = places, old, least
+        self._places, self._old, self._least = positions, old, least
         self.behind = NOWHERE
 
     def put(self, vector: GroupPosition) -> GroupPosition:
         """Takes the group's position before the switchover; returns the position after it."""
         ended = [replace(vector.places[name], committed_at=self._least) for name in self._old if name in vector.places]
-        for place in (*ended, *self._places):
-            vector = vector.moved(place)
+        for position in (*ended, *self._places):
+            vector = vector.moved(position)
         self.behind = vector
         return vector
 
@@ -213,10 +213,10 @@ class HopPlace:
 class HopPiece:
     """A chunk that is a switchover; it comes before everything of the new sources."""
 
-    def __init__(self, hop: Hop, epoch: int, places: Sequence[SourcePosition], least: int) -> None:
+    def __init__(self, hop: Hop, epoch: int, positions: Sequence[SourcePosition], least: int) -> None:
         """Takes the switchover, its epoch, and what `HopPlace` takes."""
         self.new = tuple(sorted(hop.new))
-        self._place = HopPlace(places, hop.old.keys(), least)
+        self._place = HopPlace(positions, hop.old.keys(), least)
         self.hop = GroupHop(self._place, hop.name, epoch, tuple(sorted(hop.old)), self.new)
 
     def put(self, vector: GroupPosition) -> GroupPosition:

@@ -30,31 +30,31 @@ class GroupProgress(Struct, frozen=True):
         """Returns the progress with sources whose switchover is to come."""
         return replace(self, hidden=self.hidden.union(sources))
 
-    def with_begin(self, source: str, place: SourcePosition) -> GroupProgress:
+    def with_begin(self, source: str, position: SourcePosition) -> GroupProgress:
         """Returns the progress with the begin of a source, unless the source has begun; `place` is before the source's
         first transaction."""
         if source in self.vector.places or source in self.hidden:
             return self
         # The position before a transaction already has the transaction's time.
-        return replace(self, vector=self.vector.moved(replace(place, committed_at=0)))
+        return replace(self, vector=self.vector.moved(replace(position, committed_at=0)))
 
-    def with_place(self, place: SourcePosition) -> GroupProgress:
+    def with_place(self, position: SourcePosition) -> GroupProgress:
         """Returns the progress with the position up to which a source was read; nothing of the source waits, and it is
         not hidden."""
-        known = self.vector.places.get(place.source)
-        if known is not None and place.is_within(known):
+        known = self.vector.places.get(position.source)
+        if known is not None and position.is_within(known):
             return self
         # Nothing, as a server without transactions reports it, is of no family (`NOTHING`).
         is_begin = known is None or known.position == NOTHING
-        return replace(self, vector=self.vector.moved(place if known is None or is_begin else known.union(place)))
+        return replace(self, vector=self.vector.moved(position if known is None or is_begin else known.union(position)))
 
     def behind(self, vector: GroupPosition) -> GroupProgress:
         """Returns the progress after what is yielded."""
         return replace(self, vector=vector)
 
-    def behind_hop(self, piece: HopPiece) -> GroupProgress:
+    def behind_hop(self, chunk: HopPiece) -> GroupProgress:
         """Returns the progress after a switchover, when it is yielded."""
-        return GroupProgress(piece.put(self.vector), self.hidden.difference(piece.new))
+        return GroupProgress(chunk.put(self.vector), self.hidden.difference(chunk.new))
 
     def is_placed(self, sources: Collection[str]) -> bool:
         """Whether the positions of all sources are known: a token must name all of them."""

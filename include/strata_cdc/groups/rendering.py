@@ -47,15 +47,15 @@ class GroupBatchLines:
     def __init__(self) -> None:
         self._writing: dict[str, Writing] = {}
 
-    def write(self, stretch: GroupBatch) -> Iterator[bytes]:
+    def write(self, batch: GroupBatch) -> Iterator[bytes]:
         """Yields the JSON lines of a batch in its order, several whole lines at a time."""
-        parts, lines = stretch.parts(), list[Lines]()
-        tokens = GroupBatchTokens(stretch, parts)
-        for places in parts:
-            writing = self._writing.setdefault(places.part.source, Writing())
-            for line in writing.lines_of(places.span(), GroupTokens(tokens, places)):
+        parts, lines = batch.parts(), list[Lines]()
+        tokens = GroupBatchTokens(batch, parts)
+        for located in parts:
+            writing = self._writing.setdefault(located.part.source, Writing())
+            for line in writing.lines_of(located.span(), GroupTokens(tokens, located)):
                 # The lines of all parts are put into one order.
-                line.seqs = places.ranks[places.ordinals(line.seqs)]
+                line.seqs = located.ranks[located.ordinals(line.seqs)]
                 lines.append(line)
         return joined(lines)
 
@@ -66,15 +66,15 @@ class GroupBatchEvents:
     def __init__(self) -> None:
         self._rendering: dict[str, Rendering] = {}
 
-    def render(self, stretch: GroupBatch) -> Iterator[Event]:
+    def render(self, batch: GroupBatch) -> Iterator[Event]:
         """Yields the events of a batch, in its order."""
-        left = [self._by_transaction(places) for places in stretch.parts()]
-        for owner in stretch.due.by_rank[0].tolist():
+        left = [self._by_transaction(located) for located in batch.parts()]
+        for owner in batch.due.by_rank[0].tolist():
             yield from next(left[owner])[1]
 
-    def _by_transaction(self, places: GroupPlaces) -> Iterator[tuple[int, Iterator[Event]]]:
-        rendering = self._rendering.setdefault(places.part.source, Rendering())
-        return groupby(rendering.events(places.span()), attrgetter("place.record.seq"))
+    def _by_transaction(self, located: GroupPlaces) -> Iterator[tuple[int, Iterator[Event]]]:
+        rendering = self._rendering.setdefault(located.part.source, Rendering())
+        return groupby(rendering.events(located.span()), attrgetter("place.record.seq"))
 
 
 def rendered(

@@ -157,10 +157,10 @@ class Starts:
     def _end(self, source: str, clocks: Clocks) -> Bound | None:
         hop = self._path.end(source)
         if isinstance(self._until, dict):
-            place = self._until.get(source)
-            executed = place.executed() if place is not None else None
+            until = self._until.get(source)
+            executed = until.executed() if until is not None else None
             is_earlier = executed is not None and (isinstance(hop, Edge) or (hop is not None and executed <= hop))
-            return place if hop is None or is_earlier else hop
+            return until if hop is None or is_earlier else hop
         if hop is not None or self._until is None:
             return hop
         return _in_its_time(self._until, source, clocks)
@@ -171,12 +171,12 @@ class Starts:
         Without commit times, the times of a source are those of its stream's commit clock, whatever a token has as its
         time: tokens that were merged or made by hand have another one, or none.
         """
-        places = self._start if isinstance(self._start, dict) else {}
-        is_known = source in places and has_commit_times(places[source].position)
-        begin = clocks.in_group(source, places[source].committed_at) if is_known else 0
+        positions = self._start if isinstance(self._start, dict) else {}
+        is_known = source in positions and has_commit_times(positions[source].position)
+        begin = clocks.in_group(source, positions[source].committed_at) if is_known else 0
         hop = self._path.hop_to(source)
         # After a switchover, the old sources have the time of the switchover (`HopPlace`).
-        ended = max((places[name].committed_at for name in hop.old if name in places), default=0) if hop else 0
+        ended = max((positions[name].committed_at for name in hop.old if name in positions), default=0) if hop else 0
         return max(ended, begin if 0 < begin <= clocks.now() else 0)
 
     def _edge(self) -> Edge | datetime:
@@ -197,22 +197,23 @@ class Starts:
 
     def _of_token(self, text: str) -> dict[str, SourcePosition]:
         token = from_text(text)
-        others = sorted({place.source for place in token.places} - self._path.names)
+        others = sorted({position.source for position in token.places} - self._path.names)
         if others:
             raise Usage(
                 f"the token names {', '.join(others)}, which the group {self._group} does not have",
                 remedy="Where sources have taken over from others, a journal says so: docs/groups.md.",
             )
         positions = {
-            place.source: place_of(token, place.source, self._sources[place.source].lineage) for place in token.places
+            position.source: place_of(token, position.source, self._sources[position.source].lineage)
+            for position in token.places
         }
-        for name, place in positions.items():
-            if not is_executed(place.position):
+        for name, position in positions.items():
+            if not is_executed(position.position):
                 raise Usage("a source of a group needs GTIDs", source=name, remedy="Set gtid_mode to ON.")
         return positions
 
-    def _refuse_missing(self, places: Collection[str]) -> None:
-        missing = sorted(set(self._path.active) - set(places))
+    def _refuse_missing(self, sources: Collection[str]) -> None:
+        missing = sorted(set(self._path.active) - set(sources))
         if missing:
             raise Usage(
                 f"the token says nothing of {', '.join(missing)}, which the group {self._group} has",

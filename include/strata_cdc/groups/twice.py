@@ -56,13 +56,13 @@ class Given:
         self._group = group
         self._spans: dict[Writer, dict[str, deque[Span]]] = {}
 
-    def note(self, source: str, piece: SpanTransactions) -> None:
+    def note(self, source: str, chunk: SpanTransactions) -> None:
         """Takes what has come from a source.
 
         Raises:
             SettingsError: Some of it has already come from another source; one such GTID is named.
         """
-        for sid, span in piece.gtid_spans():
+        for sid, span in chunk.gtid_spans():
             of_sid = self._spans.setdefault(sid, {})
             for other, spans in of_sid.items():
                 number = None if other == source else _common(spans, span)

@@ -23,24 +23,26 @@ class GroupPosition:
 
     __slots__ = ("_places", "packed")
 
-    def __init__(self, places: Mapping[str, SourcePosition], packed: Mapping[str, PackedPlace]) -> None:
+    def __init__(self, positions: Mapping[str, SourcePosition], packed: Mapping[str, PackedPlace]) -> None:
         """Takes the positions by source, in the order of the names, and the same positions packed."""
-        self._places = places
+        self._places = positions
         self.packed = packed
         """The packed positions by source, in the order of the names."""
 
     @classmethod
-    def of(cls, places: Iterable[SourcePosition] = ()) -> Self:
+    def of(cls, positions: Iterable[SourcePosition] = ()) -> Self:
         """Makes it from a position for each source that has one."""
-        ordered = {place.source: place for place in sorted(places, key=lambda place: place.source)}
-        return cls(ordered, {source: packed_place(place) for source, place in ordered.items()})
+        ordered = {position.source: position for position in sorted(positions, key=lambda position: position.source)}
+        return cls(ordered, {source: packed_place(position) for source, position in ordered.items()})
 
-    def moved(self, place: SourcePosition) -> GroupPosition:
+    def moved(self, position: SourcePosition) -> GroupPosition:
         """Returns it with one source at another position."""
-        if place.source not in self._places:
-            return GroupPosition.of((*self._places.values(), place))
+        if position.source not in self._places:
+            return GroupPosition.of((*self._places.values(), position))
         # A key that exists keeps its place in the order.
-        return GroupPosition({**self._places, place.source: place}, {**self.packed, place.source: packed_place(place)})
+        return GroupPosition(
+            {**self._places, position.source: position}, {**self.packed, position.source: packed_place(position)}
+        )
 
     @property
     def places(self) -> Mapping[str, SourcePosition]:
@@ -57,12 +59,12 @@ class GroupPosition:
         """The text of the token."""
         return text_of(self.packed.values())
 
-    def inside(self, place: SourcePosition) -> StepTexts:
+    def inside(self, position: SourcePosition) -> StepTexts:
         """Returns the texts of the steps inside a transaction of one source; the other sources stay where they are."""
-        if place.source not in self._places:
-            return self.moved(place).inside(place)
-        packed = {**self.packed, place.source: packed_place(place)}
-        return StepTexts(tuple(packed.values()), list(packed).index(place.source))
+        if position.source not in self._places:
+            return self.moved(position).inside(position)
+        packed = {**self.packed, position.source: packed_place(position)}
+        return StepTexts(tuple(packed.values()), list(packed).index(position.source))
 
 
 NOWHERE: Final = GroupPosition({}, {})

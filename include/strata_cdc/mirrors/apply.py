@@ -85,13 +85,13 @@ class Applier:
             self._index = KeyIndex(_named_by(self.mirror), self.mirror.exact_schema, self._bound_bytes)
             self._for = seen
 
-    def _attempt(self, pieces: Iterable[pa.Table], position: MirrorPosition) -> None:
+    def _attempt(self, chunks: Iterable[pa.Table], position: MirrorPosition) -> None:
         mirror = self.mirror
         if position.seq <= mirror.position.seq:
             return
         staged, count = Staged(mirror, self._index), 0
-        for piece in pieces:
-            fresh = exact_changes(only(piece, pc.greater(piece["_seq"], mirror.position.seq)), mirror.definition)
+        for chunk in chunks:
+            fresh = exact_changes(only(chunk, pc.greater(chunk["_seq"], mirror.position.seq)), mirror.definition)
             if fresh.num_rows:
                 count += fresh.num_rows
                 rows_under = partial(self._rows_under, staged)
@@ -110,10 +110,10 @@ class Applier:
         mirror = staged.mirror
         if mirror.definition.sequence:
             return pa.concat_tables([no_rows(mirror.exact_schema), *mirror.exact_batches()])
-        places = self._index.find_known(mirror, keys)
+        rows_by_file = self._index.find_known(mirror, keys)
         files = mirror.snapshot.files
         schema = mirror.exact_schema
-        parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in places.items()]
+        parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in rows_by_file.items()]
         return pa.concat_tables([no_rows(schema), *parts])
 
 

@@ -90,8 +90,8 @@ def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa
 
     rows = {key_of(row): row for row in state.to_pylist()}
     lacking: dict[int, list[str]] = {}
-    for name, places in events.absent.items():
-        for at in places.tolist():
+    for name, rows_at in events.absent.items():
+        for at in rows_at.tolist():
             lacking.setdefault(at, []).append(name)
     before = deque(zip(events.taken.tolist(), events.before.select(key).to_pylist(), strict=True))
     after = events.after.to_pylist()

@@ -268,8 +268,8 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
         fitted = _fitted(groups_read, schema, [name_in_files(field) for field in schema])
         starts = np.r_[0, ends[:-1]]
         kept = np.r_[0, np.cumsum((ends - starts)[wanted])[:-1]]
-        place = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]
-        return fitted.take(pa.array(place))
+        offsets = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]
+        return fitted.take(pa.array(offsets))
 
 
 def names_in(urls: Iterable[str]) -> set[str]:

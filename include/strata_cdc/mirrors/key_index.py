@@ -73,22 +73,22 @@ class KeyIndex:
         if wanted.keys.num_rows == 0:
             return {}
         codes = self.codes(wanted.keys)
-        asked, of_key, needed = _together(codes, wanted.counts)
+        requested, of_key, needed = _together(codes, wanted.counts)
         files = list(mirror.snapshot.files.values())
-        places = self._candidates(mirror, files, asked)
-        there = np.bincount(places[0], minlength=len(asked))
+        matched = self._candidates(mirror, files, requested)
+        there = np.bincount(matched[0], minlength=len(requested))
         if (short := np.flatnonzero(there < needed)).size:
             raise _missing(mirror, wanted, of_key, int(short[0]))
         if (many := np.flatnonzero(there > needed)).size:
-            places = self._compared(mirror, wanted, files, places, of_key, many)
+            matched = self._compared(mirror, wanted, files, matched, of_key, many)
         self._keep_live(mirror)
-        return _by_file(files, places)
+        return _by_file(files, matched)
 
     def find_known(self, mirror: Mirror, keys: pa.Table) -> dict[str, BitMap]:
         """The mirror's rows that have one of the keys, by data file; rows of other keys may be among them."""
-        asked = distinct(self.codes(keys))
+        requested = distinct(self.codes(keys))
         files = list(mirror.snapshot.files.values())
-        return _by_file(files, self._candidates(mirror, files, asked))
+        return _by_file(files, self._candidates(mirror, files, requested))
 
     def codes(self, keys: pa.Table) -> Ints:
         """A code for each key: the key itself, or its hash."""
@@ -114,7 +114,7 @@ class KeyIndex:
         """Takes a vector that was just written."""
         self._dead[path] = vector, dead
 
-    def _candidates(self, mirror: Mirror, files: list[LiveFile], asked: Ints) -> Ints:
+    def _candidates(self, mirror: Mirror, files: list[LiveFile], requested: Ints) -> Ints:
         """Live rows with one of the codes: the index of the code in `asked`, the file's number, the row's number."""
         numbers = {file.path: at for at, file in enumerate(files)}
         parts = [np.empty((3, 0), np.int64)]
@@ -123,16 +123,18 @@ class KeyIndex:
             if file.path not in searched:
                 # The segment may be dropped when the next one is loaded: it is searched at once.
                 segment = self._known.get(file.path) or self._known.hold(file.path, self._read(mirror, file))
-                parts.append(segment.find(asked, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths]))
+                parts.append(
+                    segment.find(requested, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths])
+                )
                 searched.update(segment.paths)
-        places = np.concatenate(parts, axis=1)
-        is_live = places[1] >= 0
-        for at in np.flatnonzero(np.bincount(places[1][is_live])):
-            file, of_file = files[at], places[1] == at
-            dead = BitMap(places[2][of_file].astype(np.uint32)) & self.dead(mirror, file) if file.vector else None
+        matched = np.concatenate(parts, axis=1)
+        is_live = matched[1] >= 0
+        for at in np.flatnonzero(np.bincount(matched[1][is_live])):
+            file, of_file = files[at], matched[1] == at
+            dead = BitMap(matched[2][of_file].astype(np.uint32)) & self.dead(mirror, file) if file.vector else None
             if dead:
-                is_live[of_file] &= ~np.isin(places[2][of_file], np.asarray(dead.to_array(), np.int64))
-        return places[:, is_live]
+                is_live[of_file] &= ~np.isin(matched[2][of_file], np.asarray(dead.to_array(), np.int64))
+        return matched[:, is_live]
 
     def _read(self, mirror: Mirror, file: LiveFile) -> Ints:
         parts = read_file_rows(mirror.url, file, self._schema, _NO_ROWS)
@@ -144,50 +146,50 @@ class KeyIndex:
             del self._dead[path]
 
     def _compared(
-        self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], places: Ints, of_key: Ints, many: Ints
+        self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], matched: Ints, of_key: Ints, many: Ints
     ) -> Ints:
         """The rows, without those that only share a key's hash, and without more equal rows than needed."""
-        is_open = np.isin(places[0], many)
-        open_rows, asked = places[:, is_open], np.flatnonzero(np.isin(of_key, many))
+        is_open = np.isin(matched[0], many)
+        open_rows, requested = matched[:, is_open], np.flatnonzero(np.isin(of_key, many))
         order = np.argsort(open_rows[1], kind="stable")
         open_rows = open_rows[:, order]
         parts = [
-            wanted.keys.select(self._schema.names).take(pa.array(asked)),
+            wanted.keys.select(self._schema.names).take(pa.array(requested)),
             *(
                 read_some_rows(mirror.url, files[at], self._schema, open_rows[2][open_rows[1] == at])
                 for at in np.flatnonzero(np.bincount(open_rows[1]))
             ),
         ]
         exact = row_codes(pa.concat_tables(parts))
-        of_asked, of_rows = exact[: len(asked)], exact[len(asked) :]
+        of_asked, of_rows = exact[: len(requested)], exact[len(requested) :]
         needed = np.zeros(exact.max() + 1, np.int64)
-        needed[of_asked] = wanted.counts[asked]
+        needed[of_asked] = wanted.counts[requested]
         is_asked = np.zeros(len(needed), bool)
         is_asked[of_asked] = True
         there = np.bincount(of_rows, minlength=len(needed))
         wrong = is_asked & ((there > needed) if wanted.exact else (there < needed))
         wrong |= is_asked & (there < needed)
         if wrong.any():
-            raise _wrong(mirror, wanted.keys, int(asked[np.flatnonzero(wrong[of_asked])[0]]))
+            raise _wrong(mirror, wanted.keys, int(requested[np.flatnonzero(wrong[of_asked])[0]]))
         # Of equal rows, the first ones are deleted.
         by_code = np.argsort(of_rows, kind="stable")
         starts = np.searchsorted(of_rows[by_code], of_rows[by_code], side="left")
         rank = np.empty(len(of_rows), np.int64)
         rank[by_code] = np.arange(len(of_rows)) - starts
-        return np.concatenate([places[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
+        return np.concatenate([matched[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
 
 
 def _together(codes: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
     """Each code once, ascending; for each key the index of its code; how many rows each code must have."""
     if np.all(codes[1:] > codes[:-1]):
         return codes, np.arange(len(codes)), counts
-    asked, of_key = np.unique(codes, return_inverse=True)
-    return asked, of_key, np.bincount(of_key, counts, len(asked)).astype(np.int64)
+    codes_once, of_key = np.unique(codes, return_inverse=True)
+    return codes_once, of_key, np.bincount(of_key, counts, len(codes_once)).astype(np.int64)
 
 
-def _by_file(files: list[LiveFile], places: Ints) -> dict[str, BitMap]:
-    order = np.argsort(places[1], kind="stable")
-    numbers, rows = places[1][order], places[2][order].astype(np.uint32)
+def _by_file(files: list[LiveFile], matched: Ints) -> dict[str, BitMap]:
+    order = np.argsort(matched[1], kind="stable")
+    numbers, rows = matched[1][order], matched[2][order].astype(np.uint32)
     which = np.flatnonzero(np.bincount(numbers))
     starts, ends = (np.searchsorted(numbers, which, side=side) for side in ("left", "right"))
     return {
@@ -196,8 +198,8 @@ def _by_file(files: list[LiveFile], places: Ints) -> dict[str, BitMap]:
 
 
 def _missing(mirror: Mirror, wanted: KeyLookup, of_key: Ints, code: int) -> MirrorDivergedError:
-    asked = np.flatnonzero((of_key == code) & (wanted.counts > 0))
-    return _wrong(mirror, wanted.keys, int(asked[0]))
+    requested = np.flatnonzero((of_key == code) & (wanted.counts > 0))
+    return _wrong(mirror, wanted.keys, int(requested[0]))
 
 
 def _wrong(mirror: Mirror, keys: pa.Table, at: int) -> MirrorDivergedError:

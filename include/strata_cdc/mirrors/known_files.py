@@ -73,11 +73,11 @@ class Segment:
         """Size in memory."""
         return self._codes.nbytes + sum(array.nbytes for array in (self._rows, self._slots) if array is not None)
 
-    def find(self, asked: Ints, numbers: Sequence[int]) -> Ints:
+    def find(self, requested: Ints, numbers: Sequence[int]) -> Ints:
         """Rows with one of some codes; several for a code if there are several.
 
         Args:
-            asked: The codes, ascending.
+            requested: The codes, ascending.
             numbers: The number that the result has for each of the files.
 
         Returns:
@@ -86,8 +86,8 @@ class Segment:
         codes = self._codes
         if not len(codes):
             return np.empty((3, 0), np.int64)
-        first, last = np.searchsorted(asked, codes[0]), np.searchsorted(asked, codes[-1], side="right")
-        near = asked[first:last]
+        first, last = np.searchsorted(requested, codes[0]), np.searchsorted(requested, codes[-1], side="right")
+        near = requested[first:last]
         low = np.searchsorted(codes, near, side="left")
         which = np.flatnonzero(codes[np.minimum(low, len(codes) - 1)] == near)
         low = low[which]

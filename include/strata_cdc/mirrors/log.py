@@ -358,5 +358,5 @@ def version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
         # A commit of another program has at most moved rows: it counts like the commit before it.
         return position is not None and not at(position)
 
-    place = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag
-    return versions[place - 1] if place else -1
+    ordinal = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag
+    return versions[ordinal - 1] if ordinal else -1

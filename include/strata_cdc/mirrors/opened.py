@@ -106,11 +106,11 @@ class OpenMirror(Struct, frozen=True):
 
     def _refuse_others(self, wanted: Token) -> None:
         known = {self.mirror.source: self.naming.lineage, **self.naming.copied_from}
-        for place in wanted.places:
-            if known.get(place.source) != place.lineage:
+        for position in wanted.places:
+            if known.get(position.source) != position.lineage:
                 raise Usage(
-                    f"the token is not of {self.mirror.source} alone: it names {place.source} with lineage "
-                    f"{place.lineage!r}, and the mirror was opened for lineage {self.naming.lineage!r}",
+                    f"the token is not of {self.mirror.source} alone: it names {position.source} with lineage "
+                    f"{position.lineage!r}, and the mirror was opened for lineage {self.naming.lineage!r}",
                     source=self.mirror.source,
                     remedy="Open the mirror with `lineage` and `copied_from` as the settings have them, and wait for a "
                     "token of its source.",

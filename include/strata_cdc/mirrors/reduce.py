@@ -137,8 +137,8 @@ def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
         for images_of, count in zip(_groups(order[grouped], starts, ends), left, strict=True)
         if count > 0
     ]
-    places = np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
-    return Reduced(gone=KeyLookup(keys, needed[is_needed], exact=False), put=put.take(pa.array(places)))
+    kept_rows = np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
+    return Reduced(gone=KeyLookup(keys, needed[is_needed], exact=False), put=put.take(pa.array(kept_rows)))
 
 
 def _groups(images: Ints, starts: Ints, ends: Ints) -> list[Ints]:

@@ -57,9 +57,9 @@ def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
         return own
     by_name = {field["name"]: field for field in msgspec.json.decode(text)["fields"]}
     former = [
-        pa.field(name, own.field(said["metadata"][_SAME]).type)
-        for name, said in by_name.items()
-        if _SAME in said["metadata"]
+        pa.field(name, own.field(stored["metadata"][_SAME]).type)
+        for name, stored in by_name.items()
+        if _SAME in stored["metadata"]
     ]
     at = own.get_field_index(SEQ)
     fields = list(own)

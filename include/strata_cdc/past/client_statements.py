@@ -71,13 +71,13 @@ class ClientStatements:
 
     def _read(self, seq: int, binlog_file: str, binlog_pos: int) -> ClientStatement:
         try:
-            place = self.transaction(seq, binlog_file, binlog_pos)
+            located = self.transaction(seq, binlog_file, binlog_pos)
         except (StreamHoleError, Usage):
             # Nothing is left of the stream, or not the beginning.
             return ClientStatement(unknown=_DELETED)
-        if place is None:
+        if located is None:
             return ClientStatement(unknown="its row event was not found in the landed segments")
-        segment, record = place
+        segment, record = located
         try:
             texts = self._texts(segment, record, binlog_pos - record.binlog_pos + record.begin)
         except StrataError as error:
@@ -88,17 +88,17 @@ class ClientStatements:
         text = texts[0] if texts else None
         return ClientStatement(unknown=NOT_LOGGED) if text is None else ClientStatement(_text(text))
 
-    def _texts(self, segment: LandedSegment, record: TransactionRecord, place: int) -> Texts:
+    def _texts(self, segment: LandedSegment, record: TransactionRecord, offset: int) -> Texts:
         """The statements that a row event may belong to. Who needs a second one of a transaction may need many."""
         key = (segment.url, record.begin)
         known = self._walked.get(key)
-        if known is None or place not in known:
+        if known is None or offset not in known:
             with open_binlog(segment.url) as binlog:
-                last = place if known is None else None
+                last = offset if known is None else None
                 known = self._walked[key] = statements_of_rows(binlog, record.begin, record.end, last)
             if len(self._walked) > _KEPT_TRANSACTIONS:
                 self._walked.popitem(last=False)
-        return known.get(place, ())
+        return known.get(offset, ())
 
     def transaction(
         self, seq: int, binlog_file: str, binlog_pos: int
@@ -118,20 +118,20 @@ class ClientStatements:
         newest = self._newest
         if newest is not None and newest[0] == seq and _has(newest[2], binlog_file, binlog_pos):
             return newest[1:]
-        place = self._found(seq, binlog_file, binlog_pos)
-        self._newest = None if place is None else (seq, *place)
-        return place
+        located = self._found(seq, binlog_file, binlog_pos)
+        self._newest = None if located is None else (seq, *located)
+        return located
 
     def _found(self, seq: int, binlog_file: str, binlog_pos: int) -> tuple[LandedSegment, TransactionRecord] | None:
-        place = self._stream.record_at(seq)
-        if _has(place[1], binlog_file, binlog_pos):
-            return place
+        located = self._stream.record_at(seq)
+        if _has(located[1], binlog_file, binlog_pos):
+            return located
         try:
             at = self._stream.seq_at_position(BinlogPosition.of(binlog_file, binlog_pos + 1))
-            place = self._stream.record_at(at)
+            located = self._stream.record_at(at)
         except Usage:
             return None
-        return place if _has(place[1], binlog_file, binlog_pos) else None
+        return located if _has(located[1], binlog_file, binlog_pos) else None
 
 
 def _has(record: TransactionRecord, binlog_file: str, binlog_pos: int) -> bool:

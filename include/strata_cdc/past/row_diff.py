@@ -157,10 +157,10 @@ def _pairs(before: Ints, after: Ints) -> tuple[Ints, Ints]:
     return old[order], new[order]
 
 
-def _others(count: int, places: Ints) -> Ints:
+def _others(count: int, rows_at: Ints) -> Ints:
     """The numbers below a count that are not among some."""
     is_other = np.ones(count, np.bool_)
-    is_other[places] = False
+    is_other[rows_at] = False
     return np.flatnonzero(is_other)
 
 
@@ -174,11 +174,11 @@ def _changed(
         if number not in key:
             codes = _codes(changed_before, other, [number])
             differs[number] = codes[0] != codes[1]
-    places = np.flatnonzero(np.logical_or.reduce(list(differs.values()))) if differs else np.empty(0, np.int64)
+    rows_at = np.flatnonzero(np.logical_or.reduce(list(differs.values()))) if differs else np.empty(0, np.int64)
     former = {number: name for name, number in before.span.ids_by_name.items()}
     now = {number: name for name, number in after.span.ids_by_name.items()}
-    for begin in range(0, len(places), _AT_ONCE):
-        some = places[begin : begin + _AT_ONCE]
+    for begin in range(0, len(rows_at), _AT_ONCE):
+        some = rows_at[begin : begin + _AT_ONCE]
         # Most columns differ in no row of a batch.
         ids = [number for number in differs if differs[number][some].any()]
         olds = _json_of(changed_before, some, [former[number] for number in ids])
@@ -193,20 +193,20 @@ def _changed(
             )
 
 
-def _json_of(side: MomentRows, places: Ints, names: Sequence[str]) -> list[Row]:
+def _json_of(side: MomentRows, rows_at: Ints, names: Sequence[str]) -> list[Row]:
     """Some rows as JSON values of some columns."""
-    rows = side.rows.take(pa.array(places))
+    rows = side.rows.take(pa.array(rows_at))
     columns = json_columns(rows, side.span.definition, names)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _alone(side: MomentRows, places: Ints, *, is_gone: bool) -> Iterator[MomentDifference]:
+def _alone(side: MomentRows, rows_at: Ints, *, is_gone: bool) -> Iterator[MomentDifference]:
     """Rows of one of the moments: of the first one, if they are gone."""
     definition = side.span.definition
     keys = key_names(definition)
     names = [column.name for column in definition.columns if fold_name(column.name) in keys]
-    for begin in range(0, len(places), _AT_ONCE):
-        for row in json_rows_of(side.rows.take(pa.array(places[begin : begin + _AT_ONCE])), definition):
+    for begin in range(0, len(rows_at), _AT_ONCE):
+        for row in json_rows_of(side.rows.take(pa.array(rows_at[begin : begin + _AT_ONCE])), definition):
             of_key = {name: row[name] for name in names}
             yield MomentDifference(row, None, of_key) if is_gone else MomentDifference(None, row, of_key)
 

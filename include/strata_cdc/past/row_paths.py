@@ -130,10 +130,10 @@ class RowPaths(Struct, frozen=True):
     filter: KeyFilter
     """The changes of these keys."""
 
-    def row_of(self, key: Key, place: Place) -> int | None:
+    def row_of(self, key: Key, order: Place) -> int | None:
         """The row that had a key at a place; None if it is none of the rows."""
         for first, last, row in reversed(self.segments.get(key, ())):
-            if first <= place <= last:
+            if first <= order <= last:
                 return row if row in self.wanted else None
         return None
 
@@ -178,8 +178,8 @@ def _walked(
     for part in timeline.parts:
         if isinstance(part, ChangeSpan):
             for chunk in changes.looked_at(part, chosen):
-                for place, before, after in _moves(chunk, part, columns):
-                    walk.take(place, before, after)
+                for order, before, after in _moves(chunk, part, columns):
+                    walk.take(order, before, after)
         elif isinstance(part, UnknownChanges):
             walk.doubt((part.until, _LAST_ROW))
         else:
@@ -204,9 +204,9 @@ def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[t
         chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
     at = pc.indices_nonzero(chosen)
     keys = [columns.texts(span, [array.take(at) for array in image]) for image in (befores, afters)]
-    places = zip(chunk["_seq"].take(at).to_pylist(), chunk["_row"].take(at).to_pylist(), strict=True)
-    for place, kind, before, after in zip(places, op.take(at).to_pylist(), *keys, strict=True):
-        yield place, None if kind == "insert" else before, None if kind == "delete" else after
+    orders = zip(chunk["_seq"].take(at).to_pylist(), chunk["_row"].take(at).to_pylist(), strict=True)
+    for order, kind, before, after in zip(orders, op.take(at).to_pylist(), *keys, strict=True):
+        yield order, None if kind == "insert" else before, None if kind == "delete" else after
 
 
 class _Walk:
@@ -221,15 +221,15 @@ class _Walk:
         self.segments: dict[Key, list[tuple[Place, Place, int]]] = {}
         self.doubt(begin)
 
-    def doubt(self, place: Place) -> None:
+    def doubt(self, order: Place) -> None:
         """There may be rows from here on whose INSERT is not among the changes."""
         for key in self._keys - self._open.keys():
-            self._begin(key, place, self._new())
+            self._begin(key, order, self._new())
 
-    def remove_all(self, place: Place) -> None:
+    def remove_all(self, order: Place) -> None:
         """All rows end."""
         for key in list(self._open):
-            self._end(key, place)
+            self._end(key, order)
 
     def take_event(self, event: TableEvent) -> None:
         """A statement on the table."""
@@ -238,11 +238,11 @@ class _Walk:
         elif _may_bring_rows(event):
             self.doubt((event.seq, -1))
 
-    def take(self, place: Place, before: Key | None, after: Key | None) -> None:
+    def take(self, order: Place, before: Key | None, after: Key | None) -> None:
         """A change that begins, ends or moves a row."""
         row = None
         if before in self._keys and before is not None:
-            row = self._end(before, place)
+            row = self._end(before, order)
         if after is None:
             return
         if row is None:
@@ -252,8 +252,8 @@ class _Walk:
         if after not in self._keys:
             self._went[row] = after
             return
-        self._end(after, place)
-        self._begin(after, place, row)
+        self._end(after, order)
+        self._begin(after, order, row)
 
     def end(self, key: Key) -> tuple[frozenset[int], set[Key]]:
         """The rows that had a key, and the keys before and after that of them which were not followed."""
@@ -267,12 +267,12 @@ class _Walk:
         self._count += 1
         return self._count
 
-    def _begin(self, key: Key, place: Place, row: int) -> None:
-        self._open[key] = place, row
+    def _begin(self, key: Key, order: Place, row: int) -> None:
+        self._open[key] = order, row
 
-    def _end(self, key: Key, place: Place) -> int | None:
+    def _end(self, key: Key, order: Place) -> int | None:
         begun = self._open.pop(key, None)
         if begun is None:
             return None
-        self.segments.setdefault(key, []).append((begun[0], place, begun[1]))
+        self.segments.setdefault(key, []).append((begun[0], order, begun[1]))
         return begun[1]

@@ -143,7 +143,7 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
     names: dict[str, str] = {}
     for number in own:
         shown = history.mirror.definition.columns[number].name
-        origins = [era.values[number].origin.column for era in history.eras]
+        origins = [span.values[number].origin.column for span in history.eras]
         names |= {origin.name: shown for origin in origins if origin is not None and may_be_invalid(origin)}
         if any(map(_makes_texts, history.places(number))):
             raise _no_column(history, shown, "one that DDL gave to it")
@@ -152,11 +152,11 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
             raise _no_column(history, names[name], text)
 
 
-def _makes_texts(place: ColumnSource) -> bool:
+def _makes_texts(column_source: ColumnSource) -> bool:
     """Whether DDL may have given a column values that only `_invalid` has."""
-    literals = (place, place.lacking, place.of_null)
+    literals = (column_source, column_source.lacking, column_source.of_null)
     has_text = any(literal is not None and literal.literal_text is not None for literal in literals)
-    return has_text or (place.made is not None and place.made.texts is not None)
+    return has_text or (column_source.made is not None and column_source.made.texts is not None)
 
 
 def _texts(history: MirrorHistory) -> Iterator[tuple[str, str]]:

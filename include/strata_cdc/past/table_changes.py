@@ -210,18 +210,18 @@ class _WholeChanges(PublishedChanges):
         names = self._physical(file.schema_arrow, own)
         facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
         rows = self._group(file, group, [*names, *facts])
-        places = pc.indices_nonzero(_inside(rows, span))
-        rows = rows.take(places) if len(places) < rows.num_rows else rows
+        inside = pc.indices_nonzero(_inside(rows, span))
+        rows = rows.take(inside) if len(inside) < rows.num_rows else rows
         self._refuse_others(rows, span)
         if not rows.num_rows:
-            return places, rows
+            return inside, rows
         if own:
             rows = as_schema(rows, _own_schema(span.definition, own))
         rows = rows.combine_chunks()
         is_wanted = wanted.wanted(rows, self._span)
         if self._only_first:
             rows = _fitted(rows.filter(is_wanted), self._fields(span.definition))
-        return places.filter(is_wanted), rows
+        return inside.filter(is_wanted), rows
 
     def _group(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
         rows = file.read_row_group(group, columns=list(names))

@@ -205,10 +205,10 @@ class _Pages:
         older_than: _VersionId = None,
     ) -> HTMLResponse:
         """One table."""
-        asked = Asked(at.strip(), before, after, older_than)
-        view = table_view(_store(self._sources, source), source, TableName(database, table), asked)
+        request = Asked(at.strip(), before, after, older_than)
+        view = table_view(_store(self._sources, source), source, TableName(database, table), request)
         status = 400 if isinstance(view.at.refusal, Usage) else 200
-        return self._show("table.html", status, source=source, asked=asked, view=view, shows_rows=self._shows_rows())
+        return self._show("table.html", status, source=source, asked=request, view=view, shows_rows=self._shows_rows())
 
     def _shows_rows(self) -> bool:
         return not self._around.asks_for_rows or self._sources.rows_in_airflow()
@@ -226,15 +226,15 @@ class _Pages:
     ) -> HTMLResponse:
         """Rows of a table at a moment."""
         self._require_rows()
-        name, asked = TableName(database, table), {"where": where.strip(), "at": at.strip()}
+        name, request = TableName(database, table), {"where": where.strip(), "at": at.strip()}
         engine = _store(self._sources, source)
         view, refusal, status = None, None, 200
         try:
             with self._costly.making(source):
-                view = rows_at(self._sources.find(source), engine, name, asked["where"], asked["at"])
+                view = rows_at(self._sources.find(source), engine, name, request["where"], request["at"])
         except (Usage, BadData) as error:
             refusal, status = error, 400 if isinstance(error, Usage) else 404
-        return self._show("rows.html", status, source=source, table=name, asked=asked, view=view, refusal=refusal)
+        return self._show("rows.html", status, source=source, table=name, asked=request, view=view, refusal=refusal)
 
     def row(self, source: _Source, database: _Database, table: _Table, key: _Key = None, at: _At = "") -> HTMLResponse:
         """One row through time."""

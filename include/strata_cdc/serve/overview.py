@@ -177,10 +177,10 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
     if still is not None and still > _STILL_SECONDS:
         text = "no landing has looked and no run has stored anything for"
         yield Attention(text, f"strata run --source {name}", None, Urgency.STILL, still)
-    behind = numbers.get("mirror_lag_seconds")
-    if behind is not None and behind > _MIRROR_SECONDS:
-        yield Attention("a mirror is late by", f"strata mirror update --source {name}", None, Urgency.STILL, behind)
-    elif behind is None and numbers.get("mirror_count"):
+    lag = numbers.get("mirror_lag_seconds")
+    if lag is not None and lag > _MIRROR_SECONDS:
+        yield Attention("a mirror is late by", f"strata mirror update --source {name}", None, Urgency.STILL, lag)
+    elif lag is None and numbers.get("mirror_count"):
         yield Attention("a mirror cannot be read", f"strata mirror update --source {name}")
 
 

@@ -48,8 +48,8 @@ def bands(given: Sequence[Band], span: Period) -> Markup:
         given: In order of time; each ends where the next begins, and the last at the end of the span.
         span: What the picture shows.
     """
-    places = _places([band.start for band in given], span)
-    drawn = [_band(band, x, until - x) for band, (x, until) in zip(given, places, strict=True) if until > x]
+    spans = _places([band.start for band in given], span)
+    drawn = [_band(band, x, until - x) for band, (x, until) in zip(given, spans, strict=True) if until > x]
     return _svg(_BAND_HEIGHT, f"timeline of {len(given)} versions", drawn)
 
 

@@ -52,5 +52,5 @@ def run_changes(sources: Sources, planned: Sequence[Planned]) -> list[SourceChan
 
 def _changes(engine: sa.Engine, source: str, run: RunName) -> SourceChanges:
     start, end = run.start, run.end + _SECOND
-    pieces = TableIntervalLedger(engine).select(source, tuple(IntervalState), starts=(start, end))
-    return SourceChanges(source, run, tuple(statements_between(engine, source, start, end)), tuple(pieces))
+    intervals = TableIntervalLedger(engine).select(source, tuple(IntervalState), starts=(start, end))
+    return SourceChanges(source, run, tuple(statements_between(engine, source, start, end)), tuple(intervals))

@@ -107,7 +107,7 @@ class TableView(Struct, frozen=True):
         )
 
 
-def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) -> TableView:
+def table_view(engine: sa.Engine, source: str, name: TableName, request: Asked) -> TableView:
     """The page of a table.
 
     Raises:
@@ -120,7 +120,7 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
     timeline = [change for change in changes(store, source, name) if not change.is_part or change.entry.name == name]
     pair = (name.database, name.table)
     span = _span(timeline, stream_span(engine, source), first_rows(engine, source, pair))
-    listed = _before(timeline, asked.older_than)
+    listed = _before(timeline, request.older_than)
     page = listed[-VERSIONS_ON_A_PAGE:]
     return TableView(
         name=name,
@@ -131,8 +131,8 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
         versions=tuple(reversed(page)),
         older=page[0].entry.version_id if len(listed) > len(page) else None,
         count=len(timeline),
-        at=_at(store, source, name, history, asked.at, timeline),
-        comparison=compare(timeline, asked.before, asked.after),
+        at=_at(store, source, name, history, request.at, timeline),
+        comparison=compare(timeline, request.before, request.after),
         rows=rows_view(engine, source, name, {change.entry.name for change in timeline}),
     )
 
@@ -175,12 +175,12 @@ def _at(
     source: str,
     name: TableName,
     history: History,
-    asked: str,
+    point: str,
     timeline: Sequence[ShownChange],
 ) -> AtView:
     tracked = history.tracked
     try:
-        position = position_of(history, asked) if asked else AtSeq(tracked.seq)
+        position = position_of(history, point) if point else AtSeq(tracked.seq)
         version = history.at(name, position)
     except (SchemaGapError, Usage) as error:
         # The rest of the page stays, with what was requested in its form.
@@ -189,7 +189,7 @@ def _at(
     origins = column_origins(reached)
     columns = tuple(ColumnRow(column, origins.get(fold_name(column.name))) for column in version.definition.columns)
     keys = tuple(described_key(key) for key in version.definition.keys)
-    is_later = bool(asked) and isinstance(position, AtSeq)
+    is_later = bool(point) and isinstance(position, AtSeq)
     statement = create_statement(store, source, name, version)
     return AtView(version, columns, keys, statement, tracked=tracked.committed_at, is_later=is_later)
 
@@ -236,11 +236,11 @@ def compare(timeline: Sequence[ShownChange], first: int | None, second: int | No
     """
     if first is None or second is None:
         return None
-    places = {change.entry.version_id: at for at, change in enumerate(timeline)}
+    ordinals = {change.entry.version_id: at for at, change in enumerate(timeline)}
     for version_id in (first, second):
-        if version_id not in places:
+        if version_id not in ordinals:
             raise Usage(f"version {version_id} is none of this table")
-    older, newer = sorted((places[first], places[second]))
+    older, newer = sorted((ordinals[first], ordinals[second]))
     before, after = timeline[older], timeline[newer]
     between = timeline[older + 1 : newer + 1]
     columns, others = _side_by_side(before.after, after.after, renames_between(_identified(before), _identified(after)))

@@ -85,12 +85,12 @@ def verdict_view(engine: sa.Engine, source: str, start: int, offset: int = 0) ->
         raise Usage("no closed interval has this time", source=source)
     start = interval.start
     verdicts = VerdictLedger(engine).of_interval(source, start, offset=offset, limit=TABLES_ON_A_PAGE + 1)
-    pieces = {piece.full_name: piece for piece in TableIntervalLedger(engine).of_interval(source, start)}
+    intervals = {interval.full_name: interval for interval in TableIntervalLedger(engine).of_interval(source, start)}
     decisions = DecisionLedger(engine).select(source, start)
     tables = tuple(
         TableFindings(
             verdict,
-            pieces.get(verdict.table),
+            intervals.get(verdict.table),
             tuple(
                 decision
                 for decision in decisions

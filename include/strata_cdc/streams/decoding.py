@@ -52,14 +52,14 @@ class StreamBatch(Struct):
     def __bool__(self) -> bool:
         return bool(self.batches or self.unreadable or self.ddl or len(self.ended))
 
-    def joined(self, behind: StreamBatch) -> StreamBatch:
+    def joined(self, following: StreamBatch) -> StreamBatch:
         """Returns this span and the span after it as one span; both are of the same item."""
         return StreamBatch(
             self.places,
-            self.batches + behind.batches,
-            self.ddl + behind.ddl,
-            np.concatenate([self.ended, behind.ended]),
-            self.unreadable + behind.unreadable,
+            self.batches + following.batches,
+            self.ddl + following.ddl,
+            np.concatenate([self.ended, following.ended]),
+            self.unreadable + following.unreadable,
         )
 
     @property
@@ -90,10 +90,10 @@ class _OpenItem:
             ddl: DDL of these transactions.
             everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
         """
-        places = chosen.places
+        transactions = chosen.places
         self._given, self._everything = chosen.given, everything
-        self._left = StreamBatch(places, ddl=ddl, ended=places.seqs)
-        self.unended = int(places.seqs[0])
+        self._left = StreamBatch(transactions, ddl=ddl, ended=transactions.seqs)
+        self.unended = int(transactions.seqs[0])
         """Ordinal of the first transaction that has not ended before the end of the rows that have been yielded."""
         self._touched: set[int] = set()
         """Ordinals of transactions that have rows or DDL for the reader, and have not ended."""
@@ -117,9 +117,9 @@ class _OpenItem:
         """Of the transaction that has not ended, the rows before the fault are yielded; nothing after the fault is."""
         self._fail(error, self.unended, (self.unended, _END))
 
-    def _fail(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
-        if self.fault is None or behind < self._fault_behind:
-            self.fault, self._fault_at, self._fault_behind = error, at, behind
+    def _fail(self, error: StrataError, at: int, after: tuple[int, int]) -> None:
+        if self.fault is None or after < self._fault_behind:
+            self.fault, self._fault_at, self._fault_behind = error, at, after
 
     @property
     def is_over(self) -> bool:
@@ -129,30 +129,30 @@ class _OpenItem:
     def cut(self, step: Watermark) -> StreamBatch:
         """Removes and returns the part up to a watermark."""
         self.unended = step.unended_seq
-        behind = min(self._fault_behind, step.missing_from or _NOWHERE)
-        return self._cut(min(self.unended, self._fault_at), behind)
+        after = min(self._fault_behind, step.missing_from or _NOWHERE)
+        return self._cut(min(self.unended, self._fault_at), after)
 
     def rest(self) -> StreamBatch:
         """Removes and returns everything that is still to be yielded."""
         return self._cut(self._fault_at, self._fault_behind)
 
-    def _cut(self, at: int, behind: tuple[int, int]) -> StreamBatch:
+    def _cut(self, at: int, after: tuple[int, int]) -> StreamBatch:
         """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
         with `_END`, everything. No row from the transaction and row `behind` on is included."""
-        left, places = self._left, self._left.places
-        span = StreamBatch(places)
+        left, transactions = self._left, self._left.places
+        span = StreamBatch(transactions)
         for batch in left.batches:
-            keep = _behind(batch.batch, places, self._given, behind)
+            keep = _behind(batch.batch, transactions, self._given, after)
             if keep.any():
                 span.batches.append(batch if keep.all() else replace(batch, batch=batch.batch.filter(keep)))
         for some in left.unreadable:
-            keep = _behind(some.batch, places, self._given, behind)
+            keep = _behind(some.batch, transactions, self._given, after)
             if keep.any():
                 span.unreadable.append(some.chosen(keep))
         span.ddl, ddl = _parted(left.ddl, lambda statement: statement.place.record.seq <= at)
         count = int(np.searchsorted(left.ended, at))
         ended = left.ended[:count]
-        self._left = StreamBatch(places, ddl=ddl, ended=left.ended[count:])
+        self._left = StreamBatch(transactions, ddl=ddl, ended=left.ended[count:])
         span.ended = ended if self._everything else self._that_have_something(span, ended)
         return span
 
@@ -247,14 +247,17 @@ def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
 
 
 def _behind(
-    batch: pa.RecordBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: tuple[int, int]
+    batch: pa.RecordBatch,
+    transactions: Mapping[int, TransactionPlace],
+    given: Mapping[int, int],
+    after: tuple[int, int],
 ) -> Mask:
     """Which rows the reader does not have yet, of those before the transaction and row `behind`."""
-    if not given and behind == _NOWHERE:
+    if not given and after == _NOWHERE:
         return np.ones(batch.num_rows, np.bool_)
     seqs, rows = row_seqs(batch), row_ordinals(batch)
-    keep: Mask = (seqs < behind[0]) | ((seqs == behind[0]) & (rows < behind[1]))
+    keep: Mask = (seqs < after[0]) | ((seqs == after[0]) & (rows < after[1]))
     for seq, steps in given.items():
-        if seq in places:
-            keep &= (seqs != seq) | (rows + 1 + places[seq].statements > steps)
+        if seq in transactions:
+            keep &= (seqs != seq) | (rows + 1 + transactions[seq].statements > steps)
     return keep

@@ -91,8 +91,8 @@ class Composition:
         object keeps alive.
         """
         self._pieces = groups
-        self._parts = np.array([piece.part for pieces in groups for piece in pieces], np.int64)
-        part_ends, line_ends = np.cumsum([len(pieces) for pieces in groups]), np.cumsum(counts)
+        self._parts = np.array([column.part for columns in groups for column in columns], np.int64)
+        part_ends, line_ends = np.cumsum([len(columns) for columns in groups]), np.cumsum(counts)
         begins = [np.append(0, ends[:-1]) for ends in (part_ends, line_ends)]
         self._groups = np.stack([begins[0], part_ends, begins[1], line_ends], axis=1)
         self.sizes = np.zeros(line_ends[-1], np.int64)
@@ -112,12 +112,12 @@ class Composition:
             ranks: The rank of each line among all lines; ascending within a group.
             borders: The ranks that have a border before them.
         """
-        places = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
-        return np.ascontiguousarray((np.array(places) + self._groups[:, [FIRST_LINE]]).T)
+        borders_of = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
+        return np.ascontiguousarray((np.array(borders_of) + self._groups[:, [FIRST_LINE]]).T)
 
-    def put(self, borders: IntRows, front: int, places: Ints, ends: Ints, out: Bytes) -> None:
+    def put(self, borders: IntRows, front: int, begins: Ints, ends: Ints, out: Bytes) -> None:
         """Writes lines at their places, as `put_lines` takes these; the places move to the ends of the lines."""
-        failed = put_lines(self._parts, self._groups, borders, front, places, ends, out)
+        failed = put_lines(self._parts, self._groups, borders, front, begins, ends, out)
         if failed >= 0:
             raise RuntimeError(f"line {failed} is not as long as was counted")
 
@@ -136,31 +136,31 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     in_order = np.append(0, np.cumsum(lines.sizes[order]))
     ranks, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     ranks[order], ends[order] = np.arange(len(order)), in_order[1:]
-    places = ends - lines.sizes
+    begins = ends - lines.sizes
     borders = _borders(in_order, _PIECE_BYTES)
     some, fronts = lines.borders(ranks, borders), in_order[borders]
     calls = _borders(fronts, _CALL_BYTES)
     buffer = np.empty(np.diff(fronts[calls]).max(), np.uint8)
     for at, stop in pairwise(calls.tolist()):
         out = buffer[: fronts[stop] - fronts[at]]
-        lines.put(some[at : stop + 1], int(fronts[at]), places, ends, out)
+        lines.put(some[at : stop + 1], int(fronts[at]), begins, ends, out)
         yield out.tobytes()
 
 
-def _borders(places: Ints, size: int) -> Ints:
+def _borders(begins: Ints, size: int) -> Ints:
     """The lines before which a new part of the output begins; then the end of the last line.
 
     Args:
-        places: Where each line begins, and where the last line ends.
+        begins: Where each line begins, and where the last line ends.
         size: Bytes of a part; a part ends with the line that exceeds it.
     """
-    borders = np.searchsorted(places, np.arange(0, int(places[-1]), size))
-    return np.unique(np.append(borders, len(places) - 1))
+    borders = np.searchsorted(begins, np.arange(0, int(begins[-1]), size))
+    return np.unique(np.append(borders, len(begins) - 1))
 
 
-def composed(pieces: Sequence[LineColumn], count: int) -> Texts:
+def composed(columns: Sequence[LineColumn], count: int) -> Texts:
     """Composes texts in the same way as lines."""
-    lines = Composition([pieces], [count])
+    lines = Composition([columns], [count])
     starts = np.append(0, np.cumsum(lines.sizes))
     out = np.empty(int(starts[-1]), np.uint8)
     lines.put(np.array([[0], [count]]), 0, starts[:-1].copy(), starts[1:], out)

@@ -73,8 +73,10 @@ class OpenedStream:
                     self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span
         except _PASSABLE as error:
-            places = chosen.places.values()
-            self.stopped_at = next((place for place in places if place.gtid == error.gtid and error.gtid), None)
+            transactions = chosen.places.values()
+            self.stopped_at = next(
+                (transaction for transaction in transactions if transaction.gtid == error.gtid and error.gtid), None
+            )
             if self.stopped_at is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
                     f"{error.remedy or ''} To skip it, continue after its transaction: `strata stream --source "
@@ -93,10 +95,10 @@ def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]
     Raises:
         CorruptEventError: A statement cannot be read.
     """
-    places, given = chosen.places, chosen.given
+    transactions, given = chosen.places, chosen.given
     return [
         Ddl(
-            places[schema_change.seq],
+            transactions[schema_change.seq],
             schema_change.statement,
             schema_change.number,
             tuple(sorted(map(str, schema_change.tables))),

@@ -134,10 +134,10 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     asked_server = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
     if isinstance(start, ServerNow):
         start = (start.end or server.end()) if asked_server.by_file else start.position
-    place = asked_server.now() if start is Edge.NOW else start
-    if isinstance(place, datetime) and not landed.segments and until is not Edge.LANDED:
-        _refuse_before_kept(landed.source, asked_server, micros(place))
-    skip_to, begin, executed = _find_start(landed, asked_server, place)
+    position = asked_server.now() if start is Edge.NOW else start
+    if isinstance(position, datetime) and not landed.segments and until is not Edge.LANDED:
+        _refuse_before_kept(landed.source, asked_server, micros(position))
+    skip_to, begin, executed = _find_start(landed, asked_server, position)
     ends = _find_end(landed, asked_server, until, follow=follow)
     return Opening(begin, skip_to, executed, ends, asked_server.by_file)
 

@@ -68,12 +68,12 @@ class Places(Mapping[int, TransactionPlace]):
         batch, rows = self.batch, self.rows
         sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
         servers = [*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null"]
-        pieces = [
+        columns = [
             LineColumn.of(servers, np.where(is_none, len(batch.sids), sids)),
             LineColumn(in_digits(batch.numbers[rows]).texts, None, is_none),
             LineColumn.of([b'"', b""], is_none.astype(np.int64)),
         ]
-        return composed(pieces, len(rows))
+        return composed(columns, len(rows))
 
     @cached_property
     def time_texts(self) -> Texts:
@@ -88,13 +88,13 @@ class Places(Mapping[int, TransactionPlace]):
         return sum(1 for _ in self._item.statements(self.batch.record(seq - self.batch.first_seq)))
 
     def __getitem__(self, seq: int) -> TransactionPlace:
-        place = self._made.get(seq)
-        if place is None:
+        transaction = self._made.get(seq)
+        if transaction is None:
             if seq not in self:
                 raise KeyError(seq)
             row = seq - self.batch.first_seq
-            place = self._made[seq] = TransactionPlace(self._along, self.batch, row, self._statements.get(seq, 0))
-        return place
+            transaction = self._made[seq] = TransactionPlace(self._along, self.batch, row, self._statements.get(seq, 0))
+        return transaction
 
     def __contains__(self, seq: object) -> bool:
         at = int(np.searchsorted(self.seqs, seq))  # type: ignore[call-overload]  # an ordinal

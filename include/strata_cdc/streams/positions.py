@@ -103,9 +103,9 @@ def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
     Raises:
         Usage: The token does not name the source, or is of another history of the source.
     """
-    positions = [place for place in token.places if place.source == source]
+    positions = [position for position in token.places if position.source == source]
     if not positions:
-        named = ", ".join(place.source for place in token.places) or "no source"
+        named = ", ".join(position.source for position in token.places) or "no source"
         raise Usage(
             f"the token is of {named}, not of {source}",
             source=source,
@@ -257,8 +257,8 @@ class End(Struct, frozen=True):
         if self.at is None:
             return _first(batch.committed_at[first:] >= (self.time or 0)), len(batch) - first
         begins = batch.positions[first:]
-        behind = begins + batch.ends[first:] - batch.begins[first:]
-        return first_at(begins, batch, self.at), first_at(behind, batch, self.at)
+        ends = begins + batch.ends[first:] - batch.begins[first:]
+        return first_at(begins, batch, self.at), first_at(ends, batch, self.at)
 
     def is_reached(self, seq: int, had: Executed, at: BinlogPosition | None) -> bool:
         """Whether nothing more is to come after a position, as far as the position shows this.

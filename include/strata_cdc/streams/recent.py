@@ -125,31 +125,31 @@ class Recent:
         if dropped.span.last is not None:
             self._tail = dropped.span.last.after
 
-    def find(self, place: SourcePosition) -> SpanCursor | None:
+    def find(self, position: SourcePosition) -> SpanCursor | None:
         """Finds where a reader continues that has everything before a position, and nothing after it; None if that is
         not kept here."""
-        if place.parts or (place.source, place.lineage) != (self._head.source, self._head.lineage):
+        if position.parts or (position.source, position.lineage) != (self._head.source, self._head.lineage):
             return None
-        at = bisect_left(self._spans, 1, key=lambda span: len(span.begun) > 0 and not _has(place, _last_begun(span)))
+        at = bisect_left(self._spans, 1, key=lambda span: len(span.begun) > 0 and not _has(position, _last_begun(span)))
         for number, recent in enumerate(islice(self._spans, at, None), start=self.first + at):
             for begun in map(recent.span.places.__getitem__, recent.begun.tolist()):
-                if not _has(place, begun):
-                    is_here = self._is_in_front_of(place, begun)
+                if not _has(position, begun):
+                    is_here = self._is_in_front_of(position, begun)
                     return SpanCursor(number, begun.record.seq) if is_here else None
-        return SpanCursor(self.next) if _is_same(place, self._head) and self._open is None else None
+        return SpanCursor(self.next) if _is_same(position, self._head) and self._open is None else None
 
-    def _is_in_front_of(self, place: SourcePosition, begun: TransactionPlace) -> bool:
+    def _is_in_front_of(self, position: SourcePosition, begun: TransactionPlace) -> bool:
         """Whether nothing is between a position and a transaction that does not come before it."""
-        mine, tail = place.position, self._tail.position
+        mine, tail = position.position, self._tail.position
         if isinstance(mine, FilePosition) and isinstance(tail, FilePosition):
             # Between two transactions of a file there may be other events; positions in files have a total order.
             return mine.counted == tail.counted and tail <= mine
         return begun.before.position == mine
 
 
-def _has(place: SourcePosition, begun: TransactionPlace) -> bool:
+def _has(position: SourcePosition, begun: TransactionPlace) -> bool:
     """Whether a position has a transaction."""
-    mine = place.position
+    mine = position.position
     return mine.counted == begun.before.position.counted and mine.contains(begun.transaction)
 
 

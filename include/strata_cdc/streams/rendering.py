@@ -39,7 +39,7 @@ class Rendering:
                 events.append((seq, span.places[seq].statements + row + 1, change))
         unreadable = (row for rows in span.unreadable for row in self._unreadable(rows, span.places))
         events += [(row.seq, row.place.statements + row.row + 1, row) for row in unreadable]
-        events += [(place.record.seq, _LAST, Commit(place)) for place in span.commits]
+        events += [(transaction.record.seq, _LAST, Commit(transaction)) for transaction in span.commits]
         events.sort(key=_ORDER)
         return map(itemgetter(2), events)
 
@@ -51,7 +51,7 @@ class Rendering:
         return known[0]
 
     def _changes(
-        self, batch: ChangeBatch, places: Mapping[int, TransactionPlace]
+        self, batch: ChangeBatch, transactions: Mapping[int, TransactionPlace]
     ) -> Iterator[tuple[int, int, RowChange]]:
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
         befores, afters, diffs = self._table(batch).images(batch.batch, _as_python(batch.definition))
@@ -61,7 +61,7 @@ class Rendering:
                 seq,
                 row,
                 RowChange(
-                    places[seq],
+                    transactions[seq],
                     batch.table.database,
                     batch.table.table,
                     op,
@@ -73,10 +73,12 @@ class Rendering:
                 ),
             )
 
-    def _unreadable(self, rows: UnreadableRows, places: Mapping[int, TransactionPlace]) -> Iterator[UnreadableChange]:
+    def _unreadable(
+        self, rows: UnreadableRows, transactions: Mapping[int, TransactionPlace]
+    ) -> Iterator[UnreadableChange]:
         table = rows.table
         for row in rows.rows(self._table(rows), _as_python(rows.definition)):
-            yield UnreadableChange(places[row.seq], table.database, table.table, row, rows.version_id or 0)
+            yield UnreadableChange(transactions[row.seq], table.database, table.table, row, rows.version_id or 0)
 
 
 def _as_python(definition: TableDefinition) -> dict[str, Callable[[pa.Array], list[Any]]]:

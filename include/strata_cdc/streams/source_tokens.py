@@ -44,9 +44,9 @@ class SpanTokens(Protocol):
 class SourceTokens:
     """The tokens of one source."""
 
-    def __init__(self, places: Mapping[int, TransactionPlace]) -> None:
+    def __init__(self, transactions: Mapping[int, TransactionPlace]) -> None:
         """Takes the transactions of a span."""
-        self.own = places
+        self.own = transactions
 
     def after(self, seqs: Ints) -> Texts:
         """Returns the token after each of some transactions."""
@@ -104,10 +104,10 @@ class SourceTokens:
         if len(run) < MANY:
             return None, len(run)
         first = self.own[int(run[0])]
-        gtid, place = first.record.gtid, first.before
-        growth = None if gtid is None else growing(place, gtid)
+        gtid, position = first.record.gtid, first.before
+        growth = None if gtid is None else growing(position, gtid)
         if growth is None:
-            return None, 1 if is_executed(place.position) else len(run)
+            return None, 1 if is_executed(position.position) else len(run)
         index, limit = growth
         count = int(np.searchsorted(batch.numbers[run - batch.first_seq], limit))
         return (index, count) if count else (None, 1)

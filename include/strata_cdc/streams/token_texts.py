@@ -46,20 +46,20 @@ class TokenHeads(NamedTuple):
     """What follows the number of steps before the seal; None: nothing."""
 
 
-def tokens_of(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> Texts:
+def tokens_of(packed: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> Texts:
     """Returns some tokens between transactions, as `to_text` returns them.
 
     Args:
-        places: The packed positions of all sources, in the order of the sources' names.
+        packed: The packed positions of all sources, in the order of the sources' names.
         growths: By the index of a source, what of it changes from token to token; of one source at least.
     """
-    return _texts(*_parts(places, growths), seal=True)[0]
+    return _texts(*_parts(packed, growths), seal=True)[0]
 
 
-def heads_of(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> TokenHeads:
+def heads_of(packed: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> TokenHeads:
     """Returns the begin of the tokens inside some transactions. Takes what `tokens_of` takes; the position of one
     source has a part."""
-    return TokenHeads(*_texts(*_parts(places, growths), seal=False))
+    return TokenHeads(*_texts(*_parts(packed, growths), seal=False))
 
 
 def heads_one_by_one(steps: Sequence[StepTexts]) -> TokenHeads:
@@ -99,12 +99,12 @@ def _parts(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> tupl
     numbers; and the CRC32 of what is before the first one."""
     same: list[str] = [head_of(places)]
     numbers: list[Ints] = []
-    for number, place in enumerate(places):
+    for number, packed in enumerate(places):
         growth = growths.get(number)
         if growth is None:
-            same[-1] += place.text
+            same[-1] += packed.text
             continue
-        before, after = place.numbers[: growth.at], place.numbers[growth.at + 1 : -1]
+        before, after = packed.numbers[: growth.at], packed.numbers[growth.at + 1 : -1]
         same[-1] += "".join(map(digits, before))
         same += ["".join(map(digits, after)), ""]
         numbers += [growth.numbers, growth.committed_at]

@@ -28,10 +28,10 @@ MANY: Final = 48
 class TransactionTexts:
     """Makes the texts of some transactions of a span, in order."""
 
-    def __init__(self, places: Mapping[int, TransactionPlace], seqs: Ints) -> None:
+    def __init__(self, transactions: Mapping[int, TransactionPlace], seqs: Ints) -> None:
         """Takes the places of the span, and the ordinals of the wanted transactions."""
-        self._places, self._seqs = places, seqs
-        self._columns = places if isinstance(places, Places) and len(seqs) >= MANY else None
+        self._places, self._seqs = transactions, seqs
+        self._columns = transactions if isinstance(transactions, Places) and len(seqs) >= MANY else None
 
     def _each(self) -> list[TransactionPlace]:
         return [self._places[seq] for seq in self._seqs.tolist()]
@@ -40,19 +40,21 @@ class TransactionTexts:
         """Returns how many statements each transaction has."""
         if self._columns is not None:
             return self._columns.count_statements(self._seqs - self._columns.batch.first_seq)
-        return np.array([place.statements for place in self._each()], np.int64)
+        return np.array([transaction.statements for transaction in self._each()], np.int64)
 
     def gtids(self) -> tuple[Texts, Ints]:
         """Returns GTIDs as JSON, in quotes, or `null`; and which of these texts each transaction has."""
         if self._columns is None:
-            texts = Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
+            texts = Texts.of(
+                [b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in self._each()]
+            )
             return texts, np.arange(len(texts))
         return self._mine(self._columns.gtid_texts, self._columns)
 
     def times(self) -> tuple[Texts, Ints]:
         """Returns commit times as `time_text` does; and which of these texts each transaction has."""
         if self._columns is None:
-            texts = Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
+            texts = Texts.of([time_text(transaction.record.committed_at).encode() for transaction in self._each()])
             return texts, np.arange(len(texts))
         return self._mine(self._columns.time_texts, self._columns)
 

@@ -85,7 +85,11 @@ class UntrackedVersions(MemoryStore):
         mine = ((version.place, at) for at, version in self._versions.get(self._source, ()) if version.is_statement)
         return [
             *(change for change in stored if self._is_old(change[0])),
-            *((place.seq, place.statement_no, at) for place, at in mine if first_seq <= place.seq <= last_seq),
+            *(
+                (position.seq, position.statement_no, at)
+                for position, at in mine
+                if first_seq <= position.seq <= last_seq
+            ),
         ]
 
     def _both(self, stored: Iterable[StoredEntry], mine: Iterable[StoredEntry]) -> list[StoredEntry]:

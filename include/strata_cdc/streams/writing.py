@@ -95,8 +95,8 @@ class Writing:
         seq, step = max(
             (int(seq), int(group.steps[group.seqs == seq].max())) for group in groups for seq in [group.seqs.max()]
         )
-        place = span.places[seq]
-        last = place.after_text if step == _LAST else place.steps.text(step)
+        transaction = span.places[seq]
+        last = transaction.after_text if step == _LAST else transaction.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
     def lines_of(self, span: StreamBatch, tokens: SpanTokens, framing: _Framing = _LINES) -> list[Lines]:
@@ -111,12 +111,12 @@ class Writing:
         parts = [_ddl(span, framing)] if span.ddl else []
         for batch in span.batches:
             values, images = self._table(batch)
-            pieces = images.pieces(batch.batch, b',"token":"')
-            if pieces is None:
+            columns = images.pieces(batch.batch, b',"token":"')
+            if columns is None:
                 # Images that lack columns, or have values that their column types cannot express.
                 parts.append(_one_by_one(values.objects(batch.batch), span, framing))
             else:
-                parts.append(_rows(batch, pieces, tokens, framing, end))
+                parts.append(_rows(batch, columns, tokens, framing, end))
         for unreadable in span.unreadable:
             rows = unreadable.rows(self._table(unreadable)[0])
             lines = [_unreadable_line(unreadable.table, row, span.places) for row in rows]
@@ -181,7 +181,7 @@ def _rows(batch: ChangeBatch, images: list[LineColumn], tokens: SpanTokens, fram
 
 def _commits(seqs: Ints, tokens: SpanTokens, framing: _Framing, end: bytes) -> Lines:
     token, facts = LineColumn(tokens.after(seqs)), TransactionTexts(tokens.own, seqs)
-    pieces = [
+    columns = [
         *framing.front(token),
         LineColumn.same(b'{"token":"'),
         token,
@@ -190,7 +190,7 @@ def _commits(seqs: Ints, tokens: SpanTokens, framing: _Framing, end: bytes) -> L
         LineColumn(*facts.gtids()),
         *_facts(facts, end),
     ]
-    return Lines(seqs, np.full(len(seqs), _LAST), pieces)
+    return Lines(seqs, np.full(len(seqs), _LAST), columns)
 
 
 def _after_token(more_keys: Texts | None) -> list[LineColumn]:
@@ -207,13 +207,15 @@ def _end(span: StreamBatch) -> bytes:
     return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
 
 
-def _unreadable_line(table: TableName, row: UnreadableRow, places: Mapping[int, TransactionPlace]) -> dict[str, Any]:
+def _unreadable_line(
+    table: TableName, row: UnreadableRow, transactions: Mapping[int, TransactionPlace]
+) -> dict[str, Any]:
     """The line for a row that cannot be read. Of the keys of a normal line, it has only those of the row's position."""
     seen = {"op": row.op, "before": row.before, "after": row.after}
     if row.json_diffs:
         seen["json_diffs"] = row.json_diffs
     return {
-        "gtid": places[row.seq].gtid,
+        "gtid": transactions[row.seq].gtid,
         "seq": row.seq,
         "row": row.row,
         "database": table.database,
@@ -231,12 +233,12 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _
     """Lines of rows that are made one by one, without the end that all lines have."""
     seqs, steps, lines = [], [], []
     for line in objects:
-        place = span.places[line["seq"]]
-        step = place.statements + line["row"] + 1
-        line["token"] = token = place.steps.text(step)
-        line["committed_at"] = time_text(place.record.committed_at)
-        line["source"] = place.before.source
-        line.update(place.shown)
+        transaction = span.places[line["seq"]]
+        step = transaction.statements + line["row"] + 1
+        line["token"] = token = transaction.steps.text(step)
+        line["committed_at"] = time_text(transaction.record.committed_at)
+        line["source"] = transaction.before.source
+        line.update(transaction.shown)
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
@@ -249,17 +251,17 @@ def _source(name: str) -> bytes:
 
 
 def _ddl_line(ddl: Ddl) -> bytes:
-    place = ddl.place
+    transaction = ddl.place
     return _encode(
         {
             "token": ddl.token,
             "ddl": ddl.statement,
             "tables": list(ddl.tables),
             "version": ddl.version,
-            "gtid": place.gtid,
-            "committed_at": time_text(place.record.committed_at),
-            "source": place.before.source,
-            **place.shown,
+            "gtid": transaction.gtid,
+            "committed_at": time_text(transaction.record.committed_at),
+            "source": transaction.before.source,
+            **transaction.shown,
         }
     )
 

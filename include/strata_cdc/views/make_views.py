@@ -141,7 +141,7 @@ class _Table:
         self._member, self._called = member, member_name(name, member)
         self._life = life
         self._versions = {change.version_id for change in past.table_changes if change.name == name}
-        names = {era.name for era in life.eras}
+        names = {span.name for span in life.eras}
         outputs = {name: open_changes(lake, source, name, past.commits.get(name)) for name in names}
         self._urls = {name: table_url(lake, source, name) for name in names}
         self._tables = {name: table for name, table in outputs.items() if table is not None}
@@ -203,9 +203,9 @@ class _Table:
 
     def _notes_of_changes(self) -> tuple[str, ...]:
         apart = [
-            f"{value.unknown}: NULL in rows of version {era.version_id}, which the change table has in a column apart"
-            for era in self._life.eras
-            for value in era.values
+            f"{value.unknown}: NULL in rows of version {span.version_id}, which the change table has in a column apart"
+            for span in self._life.eras
+            for value in span.values
             if value.is_apart
         ]
         return (*self._notes()[:1], *apart)

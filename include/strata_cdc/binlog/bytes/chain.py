@@ -113,12 +113,12 @@ class EventChain:
         positions: list[int] = np.flatnonzero(special).tolist()
         return positions
 
-    def _follow(self, index: EventIndex, begin: int, behind: int) -> int | None:
+    def _follow(self, index: EventIndex, begin: int, after: int) -> int | None:
         """Follows plain events; the first that does not belong there, None if all do."""
-        if begin >= behind:
+        if begin >= after:
             return None
-        ends = index.log_positions[begin:behind]
-        begins = (ends - index.lengths[begin:behind]) & _MASK
+        ends = index.log_positions[begin:after]
+        begins = (ends - index.lengths[begin:after]) & _MASK
         jumps = (np.flatnonzero(begins[1:] != ends[:-1]) + 1).tolist()
         if self._end is not None and begins[0] != self._end:
             jumps.insert(0, 0)

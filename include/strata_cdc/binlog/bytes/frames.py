@@ -54,9 +54,9 @@ class EventIndex(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.positions)
 
-    def events(self, first: int, behind: int) -> Events:
+    def events(self, first: int, until: int) -> Events:
         """The events from number `first` to before number `behind`, in the form that the walks over events need."""
-        return self._chosen(slice(first, behind))
+        return self._chosen(slice(first, until))
 
     def without(self, left_out: npt.NDArray[np.bool_]) -> EventIndex:
         """The index without some of its events."""

@@ -126,8 +126,8 @@ def read_payload(
     payload = buffer[first : first + header.payload_bytes].data
     done = 0
     left = bytearray()
-    for piece in _inflate(payload, header, chunk_bytes, position):
-        left += piece
+    for chunk in _inflate(payload, header, chunk_bytes, position):
+        left += chunk
         if done + len(left) > header.uncompressed_bytes:
             raise CorruptEventError(
                 f"a compressed transaction holds more than the {header.uncompressed_bytes} bytes that it claims",
@@ -164,9 +164,9 @@ def _inflate(
         if at_once:
             yield reader.read(most + 1)
             return
-        while piece := reader.read(min(chunk_bytes, most + 1)):
-            most -= len(piece)
-            yield piece
+        while chunk := reader.read(min(chunk_bytes, most + 1)):
+            most -= len(chunk)
+            yield chunk
     except zstandard.ZstdError as error:
         raise CorruptEventError(f"a compressed transaction does not inflate: {error}", offset=position) from error
 

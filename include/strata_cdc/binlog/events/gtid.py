@@ -141,10 +141,10 @@ def parse_previous_gtids(body: bytes) -> PreviousGtids:
 
 
 def _interval(cursor: ByteCursor) -> tuple[int, int]:
-    first, behind = cursor.uint(8), cursor.uint(8)
-    if not 1 <= first < behind:
-        raise CorruptEventError(f"a PREVIOUS_GTIDS has the interval {first} to {behind}")
-    return first, behind - 1
+    first, until = cursor.uint(8), cursor.uint(8)
+    if not 1 <= first < until:
+        raise CorruptEventError(f"a PREVIOUS_GTIDS has the interval {first} to {until}")
+    return first, until - 1
 
 
 def encode_gtid_set(gtid_set: Executed) -> bytes:

@@ -58,9 +58,9 @@ def find_repeats(binlog: BinlogFile, seen: ExecutedBuilder, begin: int, end: int
             return
         for which in _repeated(servers, gtids, seen):
             gtid, position = Gtid(servers.sids[gtids[which, 0]], int(gtids[which, 1])), int(events.positions[which])
-            behind = _end_of(binlog, position, end)
-            if behind is not None:
-                yield Repeat(gtid, binlog.path, position, behind)
+            after = _end_of(binlog, position, end)
+            if after is not None:
+                yield Repeat(gtid, binlog.path, position, after)
         forget_pages(buffer, at, index.next)
         if index.status != codes.FULL:
             return

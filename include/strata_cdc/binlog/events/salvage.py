@@ -91,9 +91,9 @@ def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError
         # The event is as it was written: one that begins a transaction is where reading continues.
         return Damage(fault, end, _next_head(binlog, at), head.gtid if head else None, may_hide_ddl=True)
     if isinstance(head, GtidEvent) and begin is not None and head.transaction_length:
-        behind = begin + head.transaction_length
-        if behind > at and (behind == size or _is_sound(binlog, behind)):
-            return Damage(fault, end, behind, head.gtid, may_hide_ddl=not _changes_rows(binlog, begin, at))
+        after = begin + head.transaction_length
+        if after > at and (after == size or _is_sound(binlog, after)):
+            return Damage(fault, end, after, head.gtid, may_hide_ddl=not _changes_rows(binlog, begin, at))
     following = _next_transaction(binlog, at + 1, _shift(binlog, stretch, at))
     gtid = head.gtid if head is not None else None
     return Damage(fault, end, size if following is None else following, gtid, may_hide_ddl=True)
@@ -153,7 +153,7 @@ def _next_transaction(binlog: BinlogFile, begin: int, shift: int | None) -> int 
 
 
 def _first_gtid_event_of(binlog: BinlogFile, places: npt.NDArray[np.int64]) -> int | None:
-    return next((place for place in places.tolist() if _gtid_event(binlog, place) is not None), None)
+    return next((offset for offset in places.tolist() if _gtid_event(binlog, offset) is not None), None)
 
 
 def _shift(binlog: BinlogFile, begin: int, end: int) -> int | None:
@@ -194,8 +194,8 @@ def _is_sound(binlog: BinlogFile, position: int) -> bool:
     if form.has_checksum:
         return int(verify_events(CRC_TABLES, buffer, index.positions[:1], index.lengths[:1])[0]) == codes.DONE
     # Each header says where the server's file continues after its event, so two consecutive headers confirm each other.
-    behind = (index.log_positions[:-1] + index.lengths[1:]) & 0xFFFFFFFF
-    return bool((behind == index.log_positions[1:]).all()) or 0 in index.log_positions
+    after = (index.log_positions[:-1] + index.lengths[1:]) & 0xFFFFFFFF
+    return bool((after == index.log_positions[1:]).all()) or 0 in index.log_positions
 
 
 def describe(damage: Damage) -> str:

@@ -90,8 +90,8 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._answer_bytes += num_bytes
         if self._answer_bytes > self._limits.answer_bytes:
             self._force_close()
-            said = f"an answer has more than {self._limits.answer_bytes} bytes"
-            raise OperationalError(CR.CR_NET_PACKET_TOO_LARGE, said)
+            message = f"an answer has more than {self._limits.answer_bytes} bytes"
+            raise OperationalError(CR.CR_NET_PACKET_TOO_LARGE, message)
         if self._login_until is not None and time.monotonic() > self._login_until:
             self._force_close()
             raise OperationalError(CR.CR_SERVER_LOST, f"logging in took more than {self._limits.login_seconds} s")

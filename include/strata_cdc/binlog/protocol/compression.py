@@ -105,12 +105,12 @@ class CompressedSocket:
             # The first packet of a command: both numberings begin again.
             self._number = 0
         for at in range(0, len(data), _LARGEST_BYTES):
-            piece = data[at : at + _LARGEST_BYTES]
-            packed = self._algorithm.compress(piece) if len(piece) >= _LEAST_BYTES else piece
-            is_packed = len(packed) < len(piece)
-            body = packed if is_packed else piece
+            chunk = data[at : at + _LARGEST_BYTES]
+            packed = self._algorithm.compress(chunk) if len(chunk) >= _LEAST_BYTES else chunk
+            is_packed = len(packed) < len(chunk)
+            body = packed if is_packed else chunk
             header = len(body).to_bytes(3, "little") + bytes([self._number & 0xFF])
-            self._sock.sendall(header + (len(piece) if is_packed else 0).to_bytes(3, "little") + body)
+            self._sock.sendall(header + (len(chunk) if is_packed else 0).to_bytes(3, "little") + body)
             self._number += 1
 
     def close(self) -> None:

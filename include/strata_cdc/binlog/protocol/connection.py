@@ -156,8 +156,8 @@ class ServerAddress:
             "enable_cleartext_plugin": "true" if self.enable_cleartext_plugin else None,
         }
         query = urlencode({name: value for name, value in options.items() if value})
-        place = f"mysql://{login}@{host}:{self.port}/{quote(database, safe='')}"
-        return f"{place}?{query}" if query else place
+        address = f"mysql://{login}@{host}:{self.port}/{quote(database, safe='')}"
+        return f"{address}?{query}" if query else address
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"

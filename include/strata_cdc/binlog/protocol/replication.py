@@ -501,34 +501,34 @@ class BinlogStream:
         """Byte 0xFF, the number, `#` and five characters of SQL state, the text."""
         code = int.from_bytes(packet[1:3], "little")
         text = packet[9:] if packet[3:4] == b"#" else packet[3:]
-        said = one_line(text.decode("utf-8", "replace"))
+        message = one_line(text.decode("utf-8", "replace"))
         if code != _CANNOT_SEND:
-            return as_strata_error(RuntimeError(code, said), self._address)
-        if "purge" in said and self._engine:
+            return as_strata_error(RuntimeError(code, message), self._address)
+        if "purge" in message and self._engine:
             return BinlogPurgedError(
-                f"{self._address} has purged what comes next: {said}",
+                f"{self._address} has purged what comes next: {message}",
                 remedy="Land it from a replica that still has it. Otherwise land the server under another source name, "
                 'with `land_from = "snapshot"`: it begins with a snapshot, and not with the oldest binlog.',
             )
-        if "purge" in said:
+        if "purge" in message:
             return BinlogPurgedError(
-                f"{self._address} purged the next events while they were requested: {said}",
+                f"{self._address} purged the next events while they were requested: {message}",
                 remedy="Run the same again: it says from where on the server still has its binlog.",
             )
-        if _DIVERGED.search(said):
+        if _DIVERGED.search(message):
             return SourceDivergedError(
-                f"{self._address} does not have what the stream continues after: {said}",
+                f"{self._address} does not have what the stream continues after: {message}",
                 remedy="Its binlog was reset, or it is another server than the one that was read. Point the connection "
                 "at a server that has it, or land this server under another source name.",
             )
-        if said.startswith(_MIXED):
+        if message.startswith(_MIXED):
             return SourceSettingsError(
-                f"{self._address} does not send the next events: {said}",
+                f"{self._address} does not send the next events: {message}",
                 remedy="It sends transactions with and without a GTID where gtid_mode is OFF_PERMISSIVE or "
                 "ON_PERMISSIVE: leave it there until they have landed.",
             )
         return BinlogUnreadableError(
-            f"{self._address} cannot send its binlog: {said} ({code})",
+            f"{self._address} cannot send its binlog: {message} ({code})",
             remedy="What had arrived is kept. Run the same again; the server's error log may say more.",
         )
 

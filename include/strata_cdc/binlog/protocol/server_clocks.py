@@ -324,11 +324,11 @@ class Server:
             # gtid_executed (8.0 on, sql/binlog.cc, `process_flush_stage_queue`). So whatever was committed before the
             # first statement began is in one of the two, if they are read in this order.
             cursor.execute(state)
-            [said] = cursor.fetchone() or ("0;;;",)
+            [answer] = cursor.fetchone() or ("0;;;",)
             after = local_micros()
             cursor.execute(everything)
             [executed] = cursor.fetchone() or ("",)
-        clock, mode, uuid, owned = said.split(";")
+        clock, mode, uuid, owned = answer.split(";")
         if mode != "ON":
             raise SourceSettingsError(
                 "a source of a group needs GTIDs: its tokens say where all sources are",

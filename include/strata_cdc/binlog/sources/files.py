@@ -88,8 +88,8 @@ class FileSource:
         yield start_of(binlog, begin_pos, previous)
         # Offsets in a landed segment are not those in the server's file.
         shift = begin_pos - binlog.first_event if binlog.segment else 0
-        for stretch in find_stretches(binlog) if self._skip_corrupt else (None,):
-            begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
+        for span in find_stretches(binlog) if self._skip_corrupt else (None,):
+            begin, end = (span.begin, span.end) if span else (None, None)
             for batch in scan_transactions(binlog, begin=begin, end=end, batch_events=self._batch_events):
                 batch.refuse_step_back(executed, binlog.path)
                 if batch.counts_domains:
@@ -97,8 +97,8 @@ class FileSource:
                 shift = int(batch.positions[0] - batch.begins[0])
                 yield Transactions(batch, lambda: binlog, partial(chain_of, binlog, int(batch.begins[0])))
                 self._tell(binlog.name, int(batch.ends[-1]), size)
-            if stretch and stretch.damage:
-                yield Lost(stretch.damage, stretch.damage.begin + shift, stretch.damage.end + shift)
+            if span and span.damage:
+                yield Lost(span.damage, span.damage.begin + shift, span.damage.end + shift)
         yield FileEnd(size + shift)
         self._tell(binlog.name, size, size)
 

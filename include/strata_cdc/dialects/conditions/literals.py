@@ -21,12 +21,12 @@ def number(text: str) -> Constant | None:
     if "e" in text.lower():
         return Constant(ValueKind.DOUBLE, float(text))
     value = Decimal(text)
-    behind = len(text.partition(".")[2])
+    after = len(text.partition(".")[2])
     before = len(text.partition(".")[0].lstrip("0"))
-    if before + behind > 38:
+    if before + after > 38:
         return None
     if "." in text:
-        return Constant(ValueKind.DECIMAL, value, (before, behind))
+        return Constant(ValueKind.DECIMAL, value, (before, after))
     return Constant(ValueKind.INTEGER, int(value), (before, 0))
 
 

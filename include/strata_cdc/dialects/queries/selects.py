@@ -206,11 +206,11 @@ class SelectReader:
         is_distinct: bool,
     ) -> str:
         """A term of ORDER BY that is a column of the result."""
-        place = self._position(node.this, len(values))
+        ordinal = self._position(node.this, len(values))
         named = [number for number, (name, _) in enumerate(values) if name and _names(node.this, name)]
-        if place is None and len(named) != 1:
+        if ordinal is None and len(named) != 1:
             raise self._text.error("ORDER BY names one column of the result here", node)
-        value = values[named[0] if place is None else place][1]
+        value = values[named[0] if ordinal is None else ordinal][1]
         key = reader.key(value, node, ordered=True)
         return _directed(f"first({key})" if is_distinct else key, node)
 
@@ -301,9 +301,9 @@ class SelectReader:
         self._only(group, frozenset({"expressions"}))
         values = []
         for item in group.expressions:
-            place = self._position(item, len(items))
-            node = items[place].node if place is not None else item
-            if place is None and isinstance(item, exp.Column) and not scope.own(item):
+            ordinal = self._position(item, len(items))
+            node = items[ordinal].node if ordinal is not None else item
+            if ordinal is None and isinstance(item, exp.Column) and not scope.own(item):
                 node = self._named(item, items, scope)
             values.append(rows.value(node))
         return values
@@ -339,9 +339,9 @@ class SelectReader:
         scope: NameScope,
         reader: ExpressionReader,
     ) -> str:
-        place = self._position(node.this, len(items))
-        if place is not None:
-            meant = items[place].node
+        ordinal = self._position(node.this, len(items))
+        if ordinal is not None:
+            meant = items[ordinal].node
         elif isinstance(node.this, exp.Column):
             meant = self._named(node.this, items, scope)
         else:
@@ -351,8 +351,8 @@ class SelectReader:
             key = reader.key_of_group(meant)
             if key is not None:
                 return _directed(key, node)
-        if place is not None and items[place].column is not None:
-            return _directed(reader.key(values[place][1], node, ordered=True), node)
+        if ordinal is not None and items[ordinal].column is not None:
+            return _directed(reader.key(values[ordinal][1], node, ordered=True), node)
         return ordered(reader, exp.Ordered(this=meant, desc=node.args.get("desc")))
 
     def _position(self, node: exp.Expr, most: int) -> int | None:

@@ -153,9 +153,11 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
         sources = [_Intervals(source, engines[source.name], status.of(source.name)) for source in group.sources]
         time = _common_time(sources, ends[holder] if at is None else min(at, ends[holder]))
         cuts = [intervals.cut(time) for intervals in sources]
-        places = {cut.source: intervals.place(cut.seq, time) for cut, intervals in zip(cuts, sources, strict=True)}
+        positions = {cut.source: intervals.place(cut.seq, time) for cut, intervals in zip(cuts, sources, strict=True)}
         logged = [member.source for member in status.members if not member.proves_idleness]
-        doubts = clock_doubts({name: place for name, place in places.items() if name not in logged}, group.clock_bound)
+        doubts = clock_doubts(
+            {name: position for name, position in positions.items() if name not in logged}, group.clock_bound
+        )
         doubts |= dict.fromkeys(logged, _LOGGED)
         return Cut(group.name, time, tuple(replace(cut, clock_doubt=doubts.get(cut.source, "")) for cut in cuts))
     finally:
@@ -174,7 +176,7 @@ def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
     owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
     if not owed:
         return member.until
-    return min(member.until, min(piece.start for piece in owed) - _amount(member))
+    return min(member.until, min(interval.start for interval in owed) - _amount(member))
 
 
 class _Intervals:
@@ -210,7 +212,7 @@ class _Intervals:
         failed = TableIntervalLedger(self._engine).select(
             name, [state for state in UNPUBLISHED if state is not IntervalState.UNWANTED], starts=(None, last.end)
         )
-        lacking = tuple(sorted({piece.name for piece in failed}))
+        lacking = tuple(sorted({interval.name for interval in failed}))
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)
 
     def place(self, seq: int, time: int) -> CutPosition:

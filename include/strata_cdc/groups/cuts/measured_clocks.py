@@ -49,11 +49,11 @@ class _Around(NamedTuple):
     behind: ClockReading
 
 
-def clock_doubts(places: Mapping[str, CutPosition], bound: int) -> dict[str, str]:
+def clock_doubts(positions: Mapping[str, CutPosition], bound: int) -> dict[str, str]:
     """Returns for which sources it is not known that their clocks agreed with the group's around a cut, and why.
 
     Args:
-        places: The position of the cut, by source.
+        positions: The position of the cut, by source.
         bound: How much clocks that agree may differ, and commit times may differ from what was measured (microseconds).
 
     Returns:
@@ -62,32 +62,36 @@ def clock_doubts(places: Mapping[str, CutPosition], bound: int) -> dict[str, str
     Raises:
         LakeUnavailableError: The lake does not answer.
     """
-    around = {name: _around(place) for name, place in places.items()}
+    around = {name: _around(position) for name, position in positions.items()}
     known = {name: around_cut for name, around_cut in around.items() if isinstance(around_cut, _Around)}
     doubts = {name: doubt for name, doubt in around.items() if isinstance(doubt, str)}
-    amounts = {name: places[name].amount for name in known}
-    before, behind = ({name: clocks[side] for name, clocks in known.items()} for side in (0, 1))
-    for readings in (before, behind):
+    amounts = {name: positions[name].amount for name in known}
+    before, after = ({name: clocks[side] for name, clocks in known.items()} for side in (0, 1))
+    for readings in (before, after):
         for name, away in _away(readings, amounts).items():
             if away > bound:
                 doubts.setdefault(name, f"its clock was up to {away / 1e6:.3f} s away from the group's")
     for name, clocks in known.items():
-        why = _contradiction(places[name].landed, clocks, bound) or _unproved(places[name], clocks, bound)
+        why = _contradiction(positions[name].landed, clocks, bound) or _unproved(positions[name], clocks, bound)
         if why:
             doubts.setdefault(name, why)
     return doubts
 
 
-def _around(place: CutPosition) -> _Around | str:
-    readings = clock_readings(place.source.lake, place.source.name)
-    in_front = [at for at, reading in enumerate(readings) if reading.end <= place.time and reading.seq <= place.seq]
+def _around(position: CutPosition) -> _Around | str:
+    readings = clock_readings(position.source.lake, position.source.name)
+    in_front = [
+        at for at, reading in enumerate(readings) if reading.end <= position.time and reading.seq <= position.seq
+    ]
     if not in_front:
         return "its clock was not measured before the time of the cut"
     before = readings[in_front[-1]]
-    behind = [
-        reading for reading in readings[in_front[-1] + 1 :] if reading.begin >= place.time and reading.seq >= place.seq
+    after = [
+        reading
+        for reading in readings[in_front[-1] + 1 :]
+        if reading.begin >= position.time and reading.seq >= position.seq
     ]
-    last = behind[0] if behind else _reading_now(place)
+    last = after[0] if after else _reading_now(position)
     if last is None:
         return "its clock was not measured after the time of the cut"
     if last.server_uuid != before.server_uuid:
@@ -95,11 +99,11 @@ def _around(place: CutPosition) -> _Around | str:
     return _Around(before, last)
 
 
-def _reading_now(place: CutPosition) -> ClockReading | None:
-    now = clock_now(place.source.address)
-    if now is None or now.clock < place.time or not now.executed <= place.landed.executed():
+def _reading_now(position: CutPosition) -> ClockReading | None:
+    now = clock_now(position.source.address)
+    if now is None or now.clock < position.time or not now.executed <= position.landed.executed():
         return None
-    return reading_between(now, now, place.landed.last_seq)
+    return reading_between(now, now, position.landed.last_seq)
 
 
 def _away(readings: Mapping[str, ClockReading], amounts: Mapping[str, int]) -> dict[str, int]:
@@ -147,24 +151,26 @@ def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
     return ""
 
 
-def _unproved(place: CutPosition, around: _Around, bound: int) -> str:
+def _unproved(position: CutPosition, around: _Around, bound: int) -> str:
     """By how much time transactions may be on the wrong side of the cut, because the clock is not known in a pause;
     empty: by no more than the bound."""
-    landed, (before, behind) = place.landed, around
-    if before.seq >= behind.seq:
+    landed, (before, after) = position.landed, around
+    if before.seq >= after.seq:
         return ""
     # What was committed during one of the two readings shows how the clock ran then.
     first = max(min(before.seq, landed.seq_before(before.begin)) + 1, landed.first_seq)
-    times = _times(landed, first, max(behind.seq, landed.seq_before(behind.end)))
-    known = np.maximum.accumulate(np.concatenate([[before.begin], times.own, [behind.end]]))
+    times = _times(landed, first, max(after.seq, landed.seq_before(after.end)))
+    known = np.maximum.accumulate(np.concatenate([[before.begin], times.own, [after.end]]))
     steps = np.diff(known)
     pauses = np.where(steps > bound, steps, 0)
     earlier, later = np.cumsum(pauses)[:-1], np.cumsum(pauses[::-1])[::-1][1:]
-    away = np.where(times.seqs > place.seq, earlier - (times.own - place.time), later - (place.time - times.own))
-    worst = int(away[(times.seqs > before.seq) & (times.seqs <= behind.seq)].max(initial=0))
+    away = np.where(
+        times.seqs > position.seq, earlier - (times.own - position.time), later - (position.time - times.own)
+    )
+    worst = int(away[(times.seqs > before.seq) & (times.seqs <= after.seq)].max(initial=0))
     if worst <= bound:
         return ""
     return (
-        f"its clock was not measured for {(behind.end - before.begin) / 1e6:.3f} s around the cut, with pauses in what "
+        f"its clock was not measured for {(after.end - before.begin) / 1e6:.3f} s around the cut, with pauses in what "
         f"was committed: had it been set in one, and set back, the cut would be off by up to {worst / 1e6:.3f} s"
     )

@@ -89,8 +89,10 @@ def _has_changed(engine: sa.Engine, source: Source, table: TableName, after: int
         return True
     if any(removal.name == table for removal in store.row_removals(source.name, after, until)):
         return True
-    pieces = TableIntervalLedger(engine).select(source.name, list(IntervalState), table=(table.database, table.table))
-    with_rows = {piece.start: piece.state for piece in pieces if piece.rows}
+    intervals = TableIntervalLedger(engine).select(
+        source.name, list(IntervalState), table=(table.database, table.table)
+    )
+    with_rows = {interval.start: interval.state for interval in intervals if interval.rows}
     # After them: intervals may become one meanwhile.
     marks = IntervalLedger(engine).all(source.name)
     owner = owners(marks)

@@ -227,10 +227,10 @@ class TableDump:
     def _landed(self, reads: Sequence[ReadBounds], server_uuid: str) -> tuple[LandedStream, DumpWindow]:
         """Lands until the stream reaches the end of the window; see `window_of`."""
         source, until = self._source, time.monotonic() + _LANDING_SECONDS
-        place = ServerPosition(server_uuid, max(bounds.end_position for bounds in reads))
+        position = ServerPosition(server_uuid, max(bounds.end_position for bounds in reads))
         while True:
             stream = LandedStream.open(source.lake, source.name)
-            if has_arrived(source.address, stream, place):
+            if has_arrived(source.address, stream, position):
                 return stream, window_of(stream, reads, server_uuid)
             if time.monotonic() > until:
                 raise Usage(

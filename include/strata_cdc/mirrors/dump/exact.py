@@ -67,8 +67,8 @@ def exact_rows(
         LakeUnavailableError: The storage refuses, or is full.
     """
     exact = (rows for batch in changes for rows in _exact(batch, definition))
-    pieces = _larger(exact, limits.held_bytes)
-    first, second = next(pieces, None), next(pieces, None)
+    chunks = _larger(exact, limits.held_bytes)
+    first, second = next(chunks, None), next(chunks, None)
     if first is None:
         schema = exact_mirror_schema(definition)
         for batch in batches:
@@ -84,7 +84,7 @@ def exact_rows(
     # What is stored on disk must not stay in memory as well.
     del first, second
     try:
-        yield from _by_parts(batches, chain(_emptying(begun), pieces), definition, folder, limits)
+        yield from _by_parts(batches, chain(_emptying(begun), chunks), definition, folder, limits)
     finally:
         folder.clear_aside()
 
@@ -105,12 +105,12 @@ def _by_parts(
     key, schema = exact_key(definition), exact_mirror_schema(definition)
     logged, rows_of = Aside(folder, "changes", limits), Aside(folder, "rows", limits)
     marks = Marks(limits.marks)
-    for piece in changes:
-        refuse_unrepeatable(piece, definition, key)
-        before, after = _key_hashes(piece, key)
+    for chunk in changes:
+        refuse_unrepeatable(chunk, definition, key)
+        before, after = _key_hashes(chunk, key)
         marks.add(before)
         marks.add(after)
-        logged.put(*_by_keys(piece, before, after, limits.parts))
+        logged.put(*_by_keys(chunk, before, after, limits.parts))
     logged.close()
     for rows in _larger(batches, limits.batch_bytes, limits.batch_rows):
         hashes = hashes_of([rows[name] for name in key], rows.num_rows)

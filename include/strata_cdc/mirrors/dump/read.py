@@ -146,8 +146,8 @@ class TableReader:
         key = self._key
         if key is None:
             return ""
-        behind = key.behind(self.manifest.border)
-        where = f"WHERE {behind} " if behind else ""
+        after = key.behind(self.manifest.border)
+        where = f"WHERE {after} " if after else ""
         return f"{key.hint()} {where}{key.order} LIMIT {most}"
 
     def _estimated(self) -> Estimate:

@@ -145,10 +145,10 @@ def _forget(_: MirrorUpdate, __: SchemaEvent, change: TableChange) -> None:
 def _drop(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> None:
     """The table is dropped or has another name."""
     if update.mirror_in_use is not None:
-        behind, lost = update.position(event.behind, change.version_id), update.lost
+        after, lost = update.position(event.behind, change.version_id), update.lost
         # Two commits: an update that moves the rows to another name finds the first one.
         update.commit(lambda at: at.stopped_for(None) if lost is None else lost.marked(at))
-        update.commit(lambda at: at.dropped(behind))
+        update.commit(lambda at: at.dropped(after))
     update.lost = None
 
 
@@ -173,9 +173,9 @@ def _alter(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> Non
     if update.mirror_in_use is None:
         raise CannotFollowError(NEVER_DUMPED if update.lost is None else update.lost.reason)
     if update.lost is None:
-        behind = update.position(event.behind, change.version_id)
+        after = update.position(event.behind, change.version_id)
         renames = update.follower.renames(update.table)
-        update.commit(lambda at: altered(at, change, behind, renames))
+        update.commit(lambda at: altered(at, change, after, renames))
 
 
 def _remove_all(update: MirrorUpdate, change: TableChange, position: MirrorPosition) -> None:
@@ -183,8 +183,8 @@ def _remove_all(update: MirrorUpdate, change: TableChange, position: MirrorPosit
     definition, renames = change.definition, update.follower.renames(update.table)
     if definition is not None:
         # The files that were applied before do not count any more.
-        behind = replace(position, taken="")
-        update.commit(lambda at: emptied(at, behind, definition, renames))
+        after = replace(position, taken="")
+        update.commit(lambda at: emptied(at, after, definition, renames))
         update.lost = None
 
 

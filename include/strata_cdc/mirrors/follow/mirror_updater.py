@@ -205,16 +205,16 @@ class MirrorUpdater:
         until = min(reach.seq, limit, reach.seq if coming is None else coming.event.before)
         self._apply(until)
         # What is not published after the requested point does not matter here.
-        behind = reach.withheld if until < limit or self._until is None else None
-        if reach.is_discarded and behind is not None:
-            update.lost = Loss(behind)
+        late_since = reach.withheld if until < limit or self._until is None else None
+        if reach.is_discarded and late_since is not None:
+            update.lost = Loss(late_since)
         mirror = update.mirror or mirror
-        if behind is None and mirror.definition.sequence and mirror.snapshot.live_rows == 0:
+        if late_since is None and mirror.definition.sequence and mirror.snapshot.live_rows == 0:
             update.lost = Loss(NO_SEQUENCE_ROW)
         if update.lost is not None:
             return self._stop(mirror, update.lost)
-        if is_stopped and behind is None and self._until is None:
+        if is_stopped and late_since is None and self._until is None:
             update.commit(lambda at: at.stopped_for(None))
             mirror = update.mirror or mirror
         position = update.position(max(until, mirror.position.seq))
-        return MirrorProgress(mirror, position, update.writer.commits, behind, is_unwanted=reach.is_unwanted)
+        return MirrorProgress(mirror, position, update.writer.commits, late_since, is_unwanted=reach.is_unwanted)

@@ -102,5 +102,5 @@ class PublishedRows:
         if not published.has_changes(self._table, event.before, event.seq):
             return
         for batch in self.changes.batches(span):
-            for piece in chain([batch.changes], batch.rest()):
-                yield put_rows(piece, change.definition)
+            for rows in chain([batch.changes], batch.rest()):
+                yield put_rows(rows, change.definition)

@@ -113,7 +113,7 @@ def _listed(lake: str, mirror: Mirror) -> ListedMirror:
 
 
 def _unopened(lake: str, source: str, table: TableName, error: BadData) -> ListedMirror:
-    said = " ".join(filter(None, (f"{error.message};" if error.remedy else error.message, error.remedy)))
+    message = " ".join(filter(None, (f"{error.message};" if error.remedy else error.message, error.remedy)))
     return ListedMirror(
         table=str(table),
         url=mirror_url(lake, source, table),
@@ -125,7 +125,7 @@ def _unopened(lake: str, source: str, table: TableName, error: BadData) -> Liste
         dropped=False,
         stopped=None,
         changed_by_others=(),
-        error=said,
+        error=message,
     )
 
 

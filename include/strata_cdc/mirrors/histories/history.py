@@ -144,7 +144,7 @@ class MirrorHistory(Struct, frozen=True):
         definition = self.mirror.definition
         own = set(key_columns(definition))
         key = tuple(column.name for column in definition.columns if column_name(column.name) in own)
-        return key if all(self._had_key(era, key) for era in self.eras) else ()
+        return key if all(self._had_key(span, key) for span in self.eras) else ()
 
     @property
     def eras(self) -> tuple[VersionSpan, ...]:
@@ -224,7 +224,7 @@ class MirrorHistory(Struct, frozen=True):
         )
 
     def _was_whole_number(self, number: int) -> bool:
-        columns = [era.values[number].origin.column for era in self.eras]
+        columns = [span.values[number].origin.column for span in self.eras]
         return all(column is not None and pa.types.is_integer(arrow_type(column)) for column in columns)
 
     def places(self, number: int) -> tuple[ColumnSource, ...]:
@@ -288,7 +288,7 @@ class MirrorHistory(Struct, frozen=True):
     def _stages_begin(self, layout: ViewLayout) -> tuple[Moment, ...]:
         stages = layout.stages.of_eras
         firsts = [self.eras[stages.index(stage)] for stage in range(1, stages[-1] + 1)]
-        return tuple(Moment(era.begins, era.gtid, era.committed_at or None) for era in firsts)
+        return tuple(Moment(span.begins, span.gtid, span.committed_at or None) for span in firsts)
 
     def _layout(self) -> ViewLayout:
         layout = history_layout(self.life, key_names)
@@ -309,16 +309,18 @@ class MirrorHistory(Struct, frozen=True):
         ]
         if INVALID_COLUMN not in inside:
             sources = [replace(source, missing="") if source.physical else source for source in sources]
-        places = tuple(ColumnSource() if source.missing and not source.physical else source for source in sources)
-        return Branch(_BASE, (version,), places, layout.stages.of_eras[at])
+        column_sources = tuple(
+            ColumnSource() if source.missing and not source.physical else source for source in sources
+        )
+        return Branch(_BASE, (version,), column_sources, layout.stages.of_eras[at])
 
-    def _had_key(self, era: VersionSpan, key: Sequence[str]) -> bool:
+    def _had_key(self, span: VersionSpan, key: Sequence[str]) -> bool:
         """Whether these columns identified rows in that version."""
         by_name = {
             fold_name(column.name): value
-            for column, value in zip(self.mirror.definition.columns, era.values, strict=True)
+            for column, value in zip(self.mirror.definition.columns, span.values, strict=True)
         }
-        then = {fold_name(name) for name in key_columns(era.definition)}
+        then = {fold_name(name) for name in key_columns(span.definition)}
         columns = [by_name[fold_name(name)].origin.column for name in key]
         return bool(key) and then == {
             fold_name(column_name(column.name)) if column is not None else None for column in columns
@@ -453,7 +455,7 @@ def _opened(
     removals: Sequence[RowRemoval],
 ) -> MirrorHistory:
     begins = beginning.mirror.position
-    urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
+    urls = {span.name: table_url(lake, mirror.source, span.name) for span in life.eras}
     gtids = {removal.seq: removal.gtid for removal in removals if life.was_called(removal.name, removal.seq)}
     emptied = [Moment(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
     newest = life.eras[-1].version_id

@@ -232,8 +232,10 @@ class StatementFilter(Struct, frozen=True):
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`. A statement that was not logged may be the one."""
         holds = self.chosen.wanted(rows, span).to_pylist()
-        places = zip(*(rows[name].to_pylist() for name in ("_seq", *_PLACE)), strict=True)
-        flags = [is_chosen and self._has_text(span, *place) for is_chosen, place in zip(holds, places, strict=True)]
+        positions = zip(*(rows[name].to_pylist() for name in ("_seq", *_PLACE)), strict=True)
+        flags = [
+            is_chosen and self._has_text(span, *position) for is_chosen, position in zip(holds, positions, strict=True)
+        ]
         return pa.array(flags, pa.bool_())
 
     def _has_text(self, span: ChangeSpan, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> bool:

@@ -198,8 +198,8 @@ def _in_order(value: Any, column: Column) -> Any:
     """A SET's labels in the order of a column, as the server prints them."""
     if not isinstance(value, str) or "," not in value or not column.column_type.startswith("set("):
         return value
-    places = {label: at for at, label in enumerate(parse_column_type(column.column_type).labels)}
-    return ",".join(sorted(value.split(","), key=lambda label: places.get(label, len(places))))
+    ordinals = {label: at for at, label in enumerate(parse_column_type(column.column_type).labels)}
+    return ",".join(sorted(value.split(","), key=lambda label: ordinals.get(label, len(ordinals))))
 
 
 def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:

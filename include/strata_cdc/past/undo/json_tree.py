@@ -205,10 +205,10 @@ def _keys(data: bytes, start: int, count: int, form: str, width: int) -> list[st
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
     size = 0
-    for place in range(5):
-        size |= (data[at + place] & 0x7F) << (7 * place)
-        if data[at + place] < 0x80:
-            return size, at + place + 1
+    for count in range(5):
+        size |= (data[at + count] & 0x7F) << (7 * count)
+        if data[at + count] < 0x80:
+            return size, at + count + 1
     raise NotADocumentError("a length is too long")
 
 

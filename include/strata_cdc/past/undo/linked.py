@@ -52,9 +52,9 @@ class LinkedKeys:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def values_of(self, place: int) -> list[Any]:
+    def values_of(self, ordinal: int) -> list[Any]:
         """The values of one column in all keys."""
-        return list({key[place] for key in self._keys})
+        return list({key[ordinal] for key in self._keys})
 
     def add_marked(self, keys: list[RowKey]) -> None:
         """Adds the keys of one change, and marks their group."""
@@ -102,9 +102,9 @@ class OfKeys:
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
         paths, known = self._paths(span) or [], len(self._linked)
-        places = self._candidates(rows, paths)
-        meeting = self._meeting(rows, paths, places)
-        if len(self._linked) > known and len(places) < len(rows):
+        candidates = self._candidates(rows, paths)
+        meeting = self._meeting(rows, paths, candidates)
+        if len(self._linked) > known and len(candidates) < len(rows):
             # A row has got another key, which rows of this batch may have that were not looked at.
             meeting = self._meeting(rows, paths, pa.array(range(len(rows)), pa.int64()))
         holds = pa.repeat(pa.scalar(value=False), len(rows)).to_numpy(zero_copy_only=False).copy()
@@ -118,27 +118,27 @@ class OfKeys:
             return everything
         befores = rows[BEFORE].combine_chunks()
         masks = [pa.repeat(pa.scalar(value=True), len(rows))] * 2
-        for place, path in enumerate(paths):
+        for ordinal, path in enumerate(paths):
             name = column_name(path.then.name)
             before, after = befores.field(befores.type.get_field_index(name)), rows[name].combine_chunks()
             try:
-                values = pa.array(self._linked.values_of(place), after.type)
+                values = pa.array(self._linked.values_of(ordinal), after.type)
             except (pa.ArrowException, TypeError, ValueError):
                 return everything
             images = (before, pc.coalesce(after, before))
             masks = [pc.and_(mask, pc.is_in(image, values)) for mask, image in zip(masks, images, strict=True)]
         return pc.indices_nonzero(pc.or_(*masks))
 
-    def _meeting(self, rows: pa.Table, paths: Sequence[ColumnPath], places: pa.Array) -> list[int]:
+    def _meeting(self, rows: pa.Table, paths: Sequence[ColumnPath], candidates: pa.Array) -> list[int]:
         """Of some places, those of changes of such rows."""
-        chosen = rows.take(places)
+        chosen = rows.take(candidates)
         images = chosen[BEFORE].combine_chunks()
         names = [column_name(path.then.name) for path in paths]
         befores = [images.field(images.type.get_field_index(name)).to_pylist() for name in names]
         afters = [chosen[name].to_pylist() for name in names]
         facts = (chosen[name].to_pylist() for name in ("_op", "_missing", "_invalid"))
         meeting = []
-        for at, (place, op, missing, invalid) in enumerate(zip(places.to_pylist(), *facts, strict=True)):
+        for at, (ordinal, op, missing, invalid) in enumerate(zip(candidates.to_pylist(), *facts, strict=True)):
             texts, lacks = dict(invalid or ()), set(missing or ())
             old, new = [], []
             for column, path in enumerate(paths):
@@ -150,7 +150,7 @@ class OfKeys:
             keys = [tuple(old)] if op != "insert" else []
             keys += [tuple(new)] if op != "delete" else []
             if self._linked.meets(keys):
-                meeting.append(place)
+                meeting.append(ordinal)
         return meeting
 
     def _paths(self, span: ChangeSpan) -> list[ColumnPath] | None:

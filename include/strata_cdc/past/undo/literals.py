@@ -328,5 +328,5 @@ def encoded_text(charset: str, text: str) -> bytes:
 @lru_cache(maxsize=64)
 def _bytes_of_characters(charset: str) -> dict[str, bytes]:
     _, table = charset_table(charset)
-    codes = ((int(table[place]), data) for place, data in characters_of(charset))
+    codes = ((int(table[code]), data) for code, data in characters_of(charset))
     return {chr(code): data for code, data in codes if code >= 0 and not code & ALIAS}

@@ -161,6 +161,6 @@ def documents_in(data: NDArray[np.uint8]) -> Iterator[Any]:
 
 def _number(heads: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     total = heads[0].copy()
-    for place, head in enumerate(heads[1:], start=1):
-        total += head << (8 * place)
+    for ordinal, head in enumerate(heads[1:], start=1):
+        total += head << (8 * ordinal)
     return total

@@ -159,8 +159,8 @@ class VersionReader:
     @cached_property
     def _defaults(self) -> dict[int, Any]:
         """What columns get that an INSERT does not name, as far as that is known: a MINIMAL image lacks these."""
-        defaults = {place: _default(column) for place, (column, _) in enumerate(self.paths)}
-        return {place: value for place, value in defaults.items() if not isinstance(value, NoFill)}
+        defaults = {ordinal: _default(column) for ordinal, (column, _) in enumerate(self.paths)}
+        return {ordinal: value for ordinal, value in defaults.items() if not isinstance(value, NoFill)}
 
     def changes(self, batch: TableChangeBatch) -> Iterator[LoggedChange]:
         """The changes of a batch, in order."""
@@ -194,11 +194,15 @@ class VersionReader:
         self, origin: ChangeOrigin, op: str, befores: list[list[Any]], afters: list[list[Any]], at: int
     ) -> LoggedChange:
         """A change whose images have all values, in columns of the lake."""
-        before = {} if op == "insert" else {name: Cell(path, befores[place][at]) for place, name, path in self._live}
-        after = {} if op == "delete" else {name: Cell(path, afters[place][at]) for place, name, path in self._live}
+        before = (
+            {} if op == "insert" else {name: Cell(path, befores[ordinal][at]) for ordinal, name, path in self._live}
+        )
+        after = {} if op == "delete" else {name: Cell(path, afters[ordinal][at]) for ordinal, name, path in self._live}
         lost: tuple[str, ...] = ()
         if op == "update" and self._gone:
-            lost = tuple(name for place, name in self._gone if not same_value(befores[place][at], afters[place][at]))
+            lost = tuple(
+                name for ordinal, name in self._gone if not same_value(befores[ordinal][at], afters[ordinal][at])
+            )
         return LoggedChange(origin, op, before, after, lost)
 
     def _change(self, origin: ChangeOrigin, op: str, before: dict[int, Any], after: dict[int, Any]) -> LoggedChange:
@@ -226,11 +230,11 @@ class VersionReader:
         self, values: list[list[Any]], at: int, prefix: str, missing: frozenset[str], invalid: dict[str, str]
     ) -> dict[int, Any]:
         values_of_row = {}
-        for place, (column, _) in enumerate(self.paths):
+        for ordinal, (column, _) in enumerate(self.paths):
             name = f"{prefix}{column.name}"
             if name in missing:
                 continue
-            values_of_row[place] = Verbatim(invalid[name]) if name in invalid else values[place][at]
+            values_of_row[ordinal] = Verbatim(invalid[name]) if name in invalid else values[ordinal][at]
         return values_of_row
 
 

@@ -365,8 +365,11 @@ def _last_clauses(schema: SchemaUndo) -> Iterator[str]:
 def _count(query: str, what: str) -> Iterator[tuple[str, str]]:
     yield "check", "SET @strata_rows = NULL"
     yield "check", f"SET @strata_rows = ({query})"
-    told = f"CONCAT(COALESCE(@strata_rows, 'some'), {utf8_text(' ' + what)})"
-    yield "check", f"SET @strata_other = IF(@strata_rows <=> 0, @strata_other, CONCAT_WS(', ', @strata_other, {told}))"
+    message = f"CONCAT(COALESCE(@strata_rows, 'some'), {utf8_text(' ' + what)})"
+    yield (
+        "check",
+        f"SET @strata_other = IF(@strata_rows <=> 0, @strata_other, CONCAT_WS(', ', @strata_other, {message}))",
+    )
 
 
 def _unless_failed(statement: str) -> Iterator[tuple[str, str]]:

@@ -441,8 +441,8 @@ class TableSteps:
             for at in range(batch.num_rows):
                 texts = dict(invalid[at] or ())
                 values = {
-                    place: Verbatim(texts[column.name]) if column.name in texts else columns[place][at]
-                    for place, (column, _) in enumerate(reader.paths)
+                    ordinal: Verbatim(texts[column.name]) if column.name in texts else columns[ordinal][at]
+                    for ordinal, (column, _) in enumerate(reader.paths)
                 }
                 yield reader.live(values)
 
@@ -466,8 +466,8 @@ class TableSteps:
 
 def origin_of(event: TableEvent) -> ChangeOrigin:
     """Who did it."""
-    place = (event.binlog_file, event.binlog_pos)
-    return ChangeOrigin(event.seq, 0, event.gtid, event.committed_at, *place, event.statement or "DROP TABLE")
+    position = (event.binlog_file, event.binlog_pos)
+    return ChangeOrigin(event.seq, 0, event.gtid, event.committed_at, *position, event.statement or "DROP TABLE")
 
 
 def _removes_partitions(event: TableEvent) -> bool:

@@ -218,24 +218,24 @@ def _follow(
     # At most two thirds of the slots are taken: fewer would be read from further away.
     slots = np.zeros(1 << (count + count // 2).bit_length(), np.int32)
     words = (buffers or ImageBuffers()).words("places", count)
-    places, broken = words[:2], words[2]
-    keys, odd = follow_keys(key, *first, *last, slots, places, broken)
+    order, broken = words[:2], words[2]
+    keys, odd = follow_keys(key, *first, *last, slots, order, broken)
     if keys < 0:
         raise ValueError(f"{count} keys, and images or sides of another number")
-    return ChainFindings(places[0, :keys], places[1, :keys], broken[:odd])
+    return ChainFindings(order[0, :keys], order[1, :keys], broken[:odd])
 
 
-def edges_of(events: ImageEvents, followed: ChainFindings, asked: Ints) -> Edges:
+def edges_of(events: ImageEvents, followed: ChainFindings, requested: Ints) -> Edges:
     """The first and last event of each key; for the keys `asked` (by their number), the first event is requested."""
     first, last = followed.first, followed.last
     # All files' edges stay in memory: for arrays as large as these the system maps large pages, which takes less time.
     words, flags = np.empty((4, len(first)), np.int64), np.zeros((3, len(first)), np.uint8)
     chosen = (events.key, first), (events.image, first), (events.at, first), (events.image, last)
-    for at, (column, places) in enumerate(chosen):
-        np.take(column, places, out=words[at], mode="clip")  # else NumPy makes a copy first
+    for at, (column, rows_at) in enumerate(chosen):
+        np.take(column, rows_at, out=words[at], mode="clip")  # else NumPy makes a copy first
     flags[0], flags[1] = events.side[first], events.side[last]
     is_asked = flags[2].view(np.bool_)
-    is_asked[asked] = True
+    is_asked[requested] = True
     return Edges(words[0], words[1], flags[0], words[2], words[3], flags[1], is_asked)
 
 
@@ -274,17 +274,17 @@ def asked_of(events: ImageEvents, followed: ChainFindings, sampling: Sampling) -
     return at[sampling.chosen(events.key[followed.first[at]])]
 
 
-def firsts_of(events: ImageEvents, followed: ChainFindings, asked: Ints, seq: Ints, row: Ints) -> Firsts:
+def firsts_of(events: ImageEvents, followed: ChainFindings, requested: Ints, seq: Ints, row: Ints) -> Firsts:
     """The first images of some keys.
 
     Args:
         events: All of the file.
         followed: What follows from them.
-        asked: Numbers of the keys whose first event is requested.
+        requested: Numbers of the keys whose first event is requested.
         seq: Of each row of the file.
         row: Likewise.
     """
-    chosen = followed.first[asked]
+    chosen = followed.first[requested]
     at = events.at[chosen]
     return Firsts(events.key[chosen], events.image[chosen], at, seq[at], row[at])
 

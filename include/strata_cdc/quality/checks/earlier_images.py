@@ -250,11 +250,17 @@ class _Work:
                 self._count(wanted, at, is_equal=False)
             else:
                 by_file.setdefault(number, []).append(at)
-        for number, places in by_file.items():
-            self._compare(wanted, np.array(places), [last[at] for at in places], self._subject.files[number], file)
+        for number, numbers_in_file in by_file.items():
+            self._compare(
+                wanted,
+                np.array(numbers_in_file),
+                [last[at] for at in numbers_in_file],
+                self._subject.files[number],
+                file,
+            )
 
     def _compare(
-        self, wanted: _Wanted, places: Ints, left: Sequence[LastImage], now: JudgedFile, file: OpenedFile
+        self, wanted: _Wanted, numbers_in_file: Ints, left: Sequence[LastImage], now: JudgedFile, file: OpenedFile
     ) -> None:
         pairs = self._pairs(file.version, now.version_id) or {}
         names = [name for name in self._chain(now).columns if name in pairs]
@@ -263,12 +269,16 @@ class _Work:
             earlier, is_whole = file.hashes([pairs[name] for name in names], left, mine.kinds_before(names))
             is_same = file.version == now.version_id
             noted = self._chain(now).invalid_of(names)
-            hashes = wanted.image[places] if is_same else mine.before_hashes(names, noted, wanted.at[places].tolist())
+            hashes = (
+                wanted.image[numbers_in_file]
+                if is_same
+                else mine.before_hashes(names, noted, wanted.at[numbers_in_file].tolist())
+            )
         except UnreadableEarlierError:
             self._found.not_compared[UNREADABLE] += len(left)
             return
         for at, is_equal, is_known in zip(
-            places.tolist(), (earlier == hashes).tolist(), is_whole.tolist(), strict=True
+            numbers_in_file.tolist(), (earlier == hashes).tolist(), is_whole.tolist(), strict=True
         ):
             if is_known:
                 self._count(wanted, at, is_equal=is_equal)

@@ -253,9 +253,9 @@ class _FilePass:
         if followed is None:
             return Pass(profile, None)
         none = np.zeros(0, np.int64)
-        asked = none if self._task.sampling is None else asked_of(events, followed, self._task.sampling)
-        edges = edges_of(events, followed, asked) if self._task.goes_on else None
-        return Pass(profile, edges, firsts_of(events, followed, asked, seq, row) if len(asked) else None)
+        requested = none if self._task.sampling is None else asked_of(events, followed, self._task.sampling)
+        edges = edges_of(events, followed, requested) if self._task.goes_on else None
+        return Pass(profile, edges, firsts_of(events, followed, requested, seq, row) if len(requested) else None)
 
     def take_places(self) -> None:
         """Reads the file without judging it."""
@@ -324,8 +324,8 @@ def _unordered(seq: Ints, row: Ints) -> FileFault | None:
     count, at = place_in_order(seq, row)
     if not count:
         return None
-    place = f"row {row[at]} of transaction {seq[at]} comes after row {row[at - 1]} of transaction {seq[at - 1]}"
-    return FileFault(ORDER, f"the rows of a staged file are not in the order of the stream: {place}", count)
+    message = f"row {row[at]} of transaction {seq[at]} comes after row {row[at - 1]} of transaction {seq[at - 1]}"
+    return FileFault(ORDER, f"the rows of a staged file are not in the order of the stream: {message}", count)
 
 
 def _quoted(
@@ -336,7 +336,7 @@ def _quoted(
     table = parquet.read(columns=[*POSITION, *chain.keys, "_before", "_invalid"], use_threads=False)
     examples = []
     for at, side in rows:
-        place = {name: table[name][at].as_py() for name in POSITION}
+        position = {name: table[name][at].as_py() for name in POSITION}
         image = (
             table["_before"][at].as_py() if side == FOUND else {name: table[name][at].as_py() for name in chain.keys}
         )
@@ -344,7 +344,7 @@ def _quoted(
         prefix = "_before." if side == FOUND else ""
         noted = {name: texts.get(f"{prefix}{chain.invalid.get(name)}") for name in chain.keys}
         key = sensitive.shown({name: noted[name] or (image or {}).get(name) for name in chain.keys})
-        examples.append(Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **key})))
+        examples.append(Example(position["_seq"] or 0, position["_row"] or 0, example_text({**position, **key})))
     return tuple(examples)
 
 

@@ -49,11 +49,11 @@ def own_files(folder: str) -> list[OwnFile]:
         SettingsError: There is no such folder, or two files of one table.
         LakeUnavailableError: The folder cannot be read.
     """
-    place = _open(folder)
-    named = [(name, suffix) for name in place.names() for suffix in SUFFIXES if name.endswith(suffix)]
+    opened = _open(folder)
+    named = [(name, suffix) for name in opened.names() for suffix in SUFFIXES if name.endswith(suffix)]
     files = [OwnFile(name, name.removesuffix(suffix)) for name, suffix in named]
     for file in files:
-        _only([other.name for other in files if other.table == file.table], place, file.table)
+        _only([other.name for other in files if other.table == file.table], opened, file.table)
     return files
 
 
@@ -66,9 +66,9 @@ def own_rules(folder: str | None, table: TableName) -> list[Rule]:
     """
     if folder is None:
         return []
-    place = _open(folder)
-    names = [name for suffix in SUFFIXES if place.exists(name := f"{table}{suffix}")]
-    return rules_of_file(folder, OwnFile(names[0], str(table))) if _only(names, place, str(table)) else []
+    opened = _open(folder)
+    names = [name for suffix in SUFFIXES if opened.exists(name := f"{table}{suffix}")]
+    return rules_of_file(folder, OwnFile(names[0], str(table))) if _only(names, opened, str(table)) else []
 
 
 def read_own_checks(folder: str | None) -> dict[OwnFile, list[Rule]]:
@@ -88,14 +88,16 @@ def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
         SettingsError: It has mistakes; the message lists all of them, each with its line.
         LakeUnavailableError: It cannot be read.
     """
-    place = Folder.open(folder)
+    opened = Folder.open(folder)
     try:
-        text = place.read(file.name).decode()
+        text = opened.read(file.name).decode()
         return [_rule(expectation, file.name) for expectation in read_own_file(file.name, text)]
     except UnicodeDecodeError:
-        raise SettingsError("the file is no UTF-8", file=place.join(file.name), table=file.table, remedy=FORM) from None
+        raise SettingsError(
+            "the file is no UTF-8", file=opened.join(file.name), table=file.table, remedy=FORM
+        ) from None
     except UnreadableFileError as error:
-        raise SettingsError(str(error), file=place.join(file.name), table=file.table, remedy=FORM) from None
+        raise SettingsError(str(error), file=opened.join(file.name), table=file.table, remedy=FORM) from None
 
 
 def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
@@ -130,20 +132,20 @@ def columns_of(rule: Rule) -> set[str]:
 
 
 def _open(folder: str) -> Folder:
-    place = Folder.open(folder)
-    if not place.is_there():
+    opened = Folder.open(folder)
+    if not opened.is_there():
         raise SettingsError(
             "the folder of `checks` is not there",
             file=folder,
             remedy="Make it, or correct `checks` in the settings: a relative one is beside the settings file.",
         )
-    return place
+    return opened
 
 
-def _only(names: list[str], place: Folder, table: str) -> bool:
+def _only(names: list[str], opened: Folder, table: str) -> bool:
     if len(names) > 1:
         raise SettingsError(
-            f"{' and '.join(names)} are of one table", file=place.url, table=table, remedy="Keep one of them."
+            f"{' and '.join(names)} are of one table", file=opened.url, table=table, remedy="Keep one of them."
         )
     return bool(names)
 
@@ -152,15 +154,15 @@ def _rule(placed: PlacedExpectation, file: str) -> Rule:
     expectation = placed.expectation
     notes = " ".join(expectation.notes) if isinstance(expectation.notes, list) else expectation.notes
     because = "; ".join(text for text in (expectation.description, notes) if text) or "the users' own"
-    place = f"{file}, line {placed.line}" if placed.line else file
+    where = f"{file}, line {placed.line}" if placed.line else file
     owner = f"owner: {expectation.owner}; " if expectation.owner else ""
     return Rule(
         expectation.type,
         _SEVERITIES[expectation.severity],
-        f"{because} ({owner}{place})",
+        f"{because} ({owner}{where})",
         expectation.kwargs,
         where=expectation.where,
         versions=None if expectation.versions is None else (expectation.versions.first, expectation.versions.last),
         owner=expectation.owner,
-        place=place,
+        place=where,
     )

@@ -35,9 +35,9 @@ class VersionsBefore(Struct, frozen=True):
         order = [number for life in self.lives for number in life.versions]
         first, last = rule.versions
         # A column that is not among them is identified only by its number.
-        place = {number: at for at, number in enumerate(order)} if version in order else {}
-        at = place.get(version, version)
-        return (first is None or place.get(first, first) <= at) and (last is None or at <= place.get(last, last))
+        ordinals = {number: at for at, number in enumerate(order)} if version in order else {}
+        at = ordinals.get(version, version)
+        return (first is None or ordinals.get(first, first) <= at) and (last is None or at <= ordinals.get(last, last))
 
     def column(self, rule: Rule, name: str, version: int) -> str | None:
         """What a version calls a column that a rule names; None if it does not have it.

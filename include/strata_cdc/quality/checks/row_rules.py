@@ -124,9 +124,11 @@ def _breaking(column: Column, rule: Rule) -> Flags | None:
 
 
 def _example(rows: RuleRows, at: int, name: str) -> Example:
-    place = {"_gtid": rows.gtid(at), **{column: rows.column(column)[at].as_py() for column in ("_seq", "_row")}}
+    position = {"_gtid": rows.gtid(at), **{column: rows.column(column)[at].as_py() for column in ("_seq", "_row")}}
     values = {column: _plain(rows.column(column)[at].as_py()) for column in (*rows.keys, name)}
-    return Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **rows.sensitive.shown(values)}))
+    return Example(
+        position["_seq"] or 0, position["_row"] or 0, example_text({**position, **rows.sensitive.shown(values)})
+    )
 
 
 def _plain(value: Any) -> Any:

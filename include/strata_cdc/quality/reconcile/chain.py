@@ -179,11 +179,11 @@ class _Events:
         lacking = np.flatnonzero(~self._is_whole & (self._side == _LEFT) & (self._at >= 0))
         if not len(lacking):
             return keys
-        places = np.full(self._changes.num_rows, -1, np.int64)
+        image_at = np.full(self._changes.num_rows, -1, np.int64)
         images = np.flatnonzero(self._side == _FOUND)
-        places[self._at[images]] = images
+        image_at[self._at[images]] = images
         source = np.arange(keys.num_rows)
-        usable = places[self._at[lacking]]
+        usable = image_at[self._at[lacking]]
         source[lacking] = np.where(usable >= 0, usable, lacking)
         others = keys.take(pa.array(source))
         mine, theirs = ({name: rows[name] for name in self._key} for rows in (keys, others))
@@ -193,8 +193,8 @@ class _Events:
         """The image before one of the same key."""
         key = self._key_codes()
         same = self._order[key[self._order] == key[at]]
-        place = int(np.flatnonzero(same == at)[0])
-        return self._row(int(same[place - 1])) if place else None
+        ordinal = int(np.flatnonzero(same == at)[0])
+        return self._row(int(same[ordinal - 1])) if ordinal else None
 
     def _row(self, at: int) -> dict[str, Any]:
         [row] = self._images.slice(at, 1).to_pylist()

@@ -146,9 +146,9 @@ class _Sides:
 
 
 def _places(codes: Codes, count: int) -> Codes:
-    places = np.full(count, -1, np.int64)
-    places[codes] = np.arange(len(codes))
-    return places
+    code_at = np.full(count, -1, np.int64)
+    code_at[codes] = np.arange(len(codes))
+    return code_at
 
 
 def _flags(codes: Codes, count: int) -> Flags:

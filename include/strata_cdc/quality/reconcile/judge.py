@@ -173,10 +173,10 @@ class _Judge:
         """The keys of a sample; of a mirror any key can be used, of changes those that never had other columns or
         types."""
         names = [column_name(name) for name in definition.primary_key]
-        asked, key = self._reading.asked, list(exact_names(definition, names))
-        if asked is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
+        requested, key = self._reading.asked, list(exact_names(definition, names))
+        if requested is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
             return None
-        return Chosen(key, [server.select(key).cast(asked.schema), asked], defaults_of(self._past, tuple(key)))
+        return Chosen(key, [server.select(key).cast(requested.schema), requested], defaults_of(self._past, tuple(key)))
 
     def _lake(self, table: LakeTable, landed: Sequence[pa.Table]) -> LakeRows:
         lake = table.rows(self._reading.seen, self._settled)

@@ -59,8 +59,8 @@ def touched_keys(
 def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]) -> Iterator[pa.Table]:
     """Of both images; columns are identified by index, since a table may have columns with our own names."""
     own = [fold_name(column.name) for column in definition.columns]
-    places = [own.index(fold_name(name)) for name in key]
-    names = [column_name(definition.columns[at].name) for at in places]
+    ordinals = [own.index(fold_name(name)) for name in key]
+    names = [column_name(definition.columns[at].name) for at in ordinals]
     befores, op, invalid = (
         batch.column(len(own)).flatten(),
         batch.column(len(own) + 1),
@@ -68,8 +68,8 @@ def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]
     )
     texts = [name for name in exact_names(definition, names) if name not in names]
     for columns, prefix, without in (
-        ([batch.column(at) for at in places], "", "delete"),
-        ([befores[at] for at in places], f"{BEFORE}.", "insert"),
+        ([batch.column(at) for at in ordinals], "", "delete"),
+        ([befores[at] for at in ordinals], f"{BEFORE}.", "insert"),
     ):
         beside = opened(pa.chunked_array([invalid]), texts, batch.num_rows, prefix)
         keys = pa.Table.from_arrays([*columns, *beside.values()], names=[*names, *texts])

@@ -51,7 +51,7 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
         StoreUnavailableError: The database does not answer.
         LakeUnavailableError: The storage does not answer.
     """
-    pieces = _unpublished(engine, stream.source, names)
+    intervals = _unpublished(engine, stream.source, names)
     walk = _Walk(stream, names)
     for interval in sorted(
         IntervalLedger(engine).all(stream.source), key=lambda interval: (interval.first_seq, interval.last_seq)
@@ -59,7 +59,7 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
         if interval.first_seq >= last_seq:
             break
         walk.unowned(interval.first_seq)
-        walk.owned(interval.first_seq, interval.last_seq, pieces.get(interval.start))
+        walk.owned(interval.first_seq, interval.last_seq, intervals.get(interval.start))
     walk.unowned(last_seq)
     return walk.reach(last_seq)
 
@@ -68,8 +68,10 @@ def _unpublished(engine: sa.Engine, source: str, names: Collection[TableName]) -
     """By start of the interval, what of the table is not published in it."""
     states = tuple(state for state in IntervalState if state is not IntervalState.PUBLISHED)
     ledger = TableIntervalLedger(engine)
-    intervals = [piece for name in names for piece in ledger.select(source, states, table=(name.database, name.table))]
-    return {piece.start: piece for piece in intervals if piece.rows}
+    intervals = [
+        interval for name in names for interval in ledger.select(source, states, table=(name.database, name.table))
+    ]
+    return {interval.start: interval for interval in intervals if interval.rows}
 
 
 class _Walk:

@@ -183,9 +183,9 @@ class ServerRows:
         """The rows of some keys."""
         key = _require(select_key(definition))
         for at in range(0, len(wanted), _KEYS_AT_ONCE):
-            asked = wanted[at : at + _KEYS_AT_ONCE]
+            batch = wanted[at : at + _KEYS_AT_ONCE]
             either = " OR ".join(
-                f"({key.equal(border_of(definition, key.columns, key_of_border))})" for key_of_border in asked
+                f"({key.equal(border_of(definition, key.columns, key_of_border))})" for key_of_border in batch
             )
             yield from self._select(_selection(name, definition, f"WHERE {either}"))
             time.sleep(self._pace.pause)

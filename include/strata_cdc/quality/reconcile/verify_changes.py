@@ -99,7 +99,7 @@ def _verified(
         else:
             for part, held in sides.parts():
                 verified.look(held.read, part, partial(part.left, defaults=sides.defaults))
-    missing = [said for name, count in counts.items() for said in _missing(engine, source.name, name, count)]
+    missing = [message for name, count in counts.items() for message in _missing(engine, source.name, name, count)]
     different = verified.different + len(missing)
     outcome = ComparisonOutcome.MATCH if verified.looked else ComparisonOutcome.INCONCLUSIVE
     limits = [reach.reason] if reach.reason else []

@@ -84,14 +84,14 @@ class _Walk:
         notes: list[str] = []
         self._store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
         ids = [entry.version_id for entry in entries]
-        asked, ddls = changes_asked(self._store.engine, ids), self._store.ddls(ids)
+        requested, ddls = changes_asked(self._store.engine, ids), self._store.ddls(ids)
         for entry in entries[begin:]:
             definition = self._store.definition(str(entry.fingerprint))
             if entry.origin is not VersionOrigin.DDL:
                 of_keys = "the order of keys, " if len(definition.keys) > 1 else ""
                 written, notes = NOTHING_WRITTEN, [f"a {entry.origin} does not tell {_NOT_TOLD.format(of_keys)}"]
                 continue
-            statements = asked.get(entry.version_id, ())
+            statements = requested.get(entry.version_id, ())
             origin = self._origin(entry, statements)
             if origin is not None:
                 written, notes = self._before(origin, entry)

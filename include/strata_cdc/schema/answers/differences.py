@@ -81,10 +81,10 @@ def _difference(
         old, new = before.definition if before else None, after.definition if after else None
         return TableDifference(name, old, new, effect=effect)
     entries = lineage(store, source, name)
-    places = [entry.version_id for entry in entries]
-    if before.version_id not in places or after.version_id not in places:
+    version_ids = [entry.version_id for entry in entries]
+    if before.version_id not in version_ids or after.version_id not in version_ids:
         return TableDifference(name, before.definition, after.definition)
-    between = entries[places.index(before.version_id) + 1 : places.index(after.version_id) + 1]
+    between = entries[version_ids.index(before.version_id) + 1 : version_ids.index(after.version_id) + 1]
     # Other renames are of names that the table had before it got this name.
     between = [entry for entry in between if entry.name == name]
     renames = renames_between(*(_of_version(store, entries, version) for version in (before, after)))

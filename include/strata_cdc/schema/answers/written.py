@@ -110,10 +110,10 @@ def _place(key: Key, written: Sequence[WrittenKey]) -> int:
     """The index of a key among the written ones: by its name or, if it has no name, by its columns."""
     folded = fold_name(key.name)
     columns = [part.column and fold_name(part.column) for part in key.parts]
-    for place, named in enumerate(written):
+    for ordinal, named in enumerate(written):
         if named.name is not None and fold_name(named.name) == folded:
-            return place
-    for place, named in enumerate(written):
+            return ordinal
+    for ordinal, named in enumerate(written):
         if named.name is None and [part.column and fold_name(part.column) for part in named.parts] == columns:
-            return place
+            return ordinal
     return len(written)

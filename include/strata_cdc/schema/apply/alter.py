@@ -303,12 +303,12 @@ class _Altering:
         elif after == "":
             self.placed.insert(1 if self.placed and is_generated_key(self.placed[0].column) else 0, placed)
         else:
-            place = next(
+            ordinal = next(
                 (n for n, placed_column in enumerate(self.placed) if _is_named(placed_column.column, after)), None
             )
-            if place is None:
+            if ordinal is None:
                 raise DdlError(f"column {after}, named by AFTER, is not in the table")
-            self.placed.insert(place + 1, placed)
+            self.placed.insert(ordinal + 1, placed)
 
     def without_width(self, column: Column) -> Column:
         """A display width that an older server showed is removed when a newer server rebuilds the table."""

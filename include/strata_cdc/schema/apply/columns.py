@@ -128,18 +128,18 @@ def _collation(
     kind = written.type.kind
     if kind not in STRINGS and kind not in LABELLED:
         return None
-    said = written.type
-    if said.binary and said.charset and not written.collation:
-        collation: str | None = known_charset(said.charset, context).binary_collation
+    type_text = written.type
+    if type_text.binary and type_text.charset and not written.collation:
+        collation: str | None = known_charset(type_text.charset, context).binary_collation
     else:
-        collation = collation_for(said.charset, written.collation, table_collation, context)
+        collation = collation_for(type_text.charset, written.collation, table_collation, context)
     if collation is None:
         raise DdlError(f"the default charset that column {written.name} inherits is not known")
     if converted_to is not None and collation != "binary":
         is_default = (written.collation or "").lower() == DEFAULT
         collation = context.default_collation(charset_of(converted_to).name) if is_default else converted_to
     # BINARY without a charset overrides COLLATE and CONVERT TO; after a charset it is part of the charset.
-    is_binary = said.binary and not said.charset and not collation.endswith("_nopad_bin")
+    is_binary = type_text.binary and not type_text.charset and not collation.endswith("_nopad_bin")
     return charset_of(collation).binary_collation if is_binary else collation
 
 

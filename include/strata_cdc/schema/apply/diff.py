@@ -33,8 +33,8 @@ class ColumnAdded(Struct, frozen=True):
     after: str | None
 
     def __str__(self) -> str:
-        place = f"after {self.after}" if self.after else "first"
-        return f"+ column {self.column.name} {_described(self.column)} {place}"
+        where = f"after {self.after}" if self.after else "first"
+        return f"+ column {self.column.name} {_described(self.column)} {where}"
 
 
 class ColumnChanged(Struct, frozen=True):
@@ -184,11 +184,11 @@ def _with(columns: list[Column], difference: ColumnAdded | ColumnChanged | Colum
     names = [fold_name(column.name) for column in columns]
     match difference:
         case ColumnChanged(before, after):
-            place = names.index(fold_name(before.name))
-            return [*columns[:place], after, *columns[place + 1 :]]
+            ordinal = names.index(fold_name(before.name))
+            return [*columns[:ordinal], after, *columns[ordinal + 1 :]]
         case ColumnAdded(column, after_name):
-            place = 0 if after_name is None else names.index(fold_name(after_name)) + 1
-            return [*columns[:place], column, *columns[place:]]
+            ordinal = 0 if after_name is None else names.index(fold_name(after_name)) + 1
+            return [*columns[:ordinal], column, *columns[ordinal:]]
         case ColumnsReordered(order):
             return [columns[names.index(fold_name(name))] for name in order]
 

@@ -63,8 +63,8 @@ class TokenCursor:
 
     def ahead(self, count: int) -> str:
         """The word `count` tokens later; END after the last."""
-        place = self.at + count
-        return self.words[place] if place < len(self.words) else END
+        ahead = self.at + count
+        return self.words[ahead] if ahead < len(self.words) else END
 
     def sees(self, *words: str) -> bool:
         """Whether exactly these words come next."""

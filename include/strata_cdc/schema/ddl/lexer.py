@@ -114,12 +114,12 @@ class Tokens:
         whole."""
         self.escapes = not sql_mode & NO_BACKSLASH_ESCAPES
 
-    def value(self, place: int) -> str:
+    def value(self, ordinal: int) -> str:
         """The value of a token: the content of a quoted name or string, the digits of `x'41'`, the text of other
         tokens."""
-        begin, end = self.spans[place]
+        begin, end = self.spans[ordinal]
         text = self.text[begin:end]
-        word = self.words[place]
+        word = self.words[ordinal]
         if word == NAME:
             quote = text[0]
             quote = "]" if quote == "[" else quote
@@ -133,13 +133,13 @@ class Tokens:
     def opened(self, begin: int, end: int) -> str:
         """The text between two offsets of `text`, with blanks for ranges that are not part of the statement: a later
         reader gets the same tokens."""
-        pieces: list[str] = []
+        texts: list[str] = []
         for first, last in self.blanked:
             if begin <= first < end:
                 # Two operators, which would become a comment if a blank followed them.
-                pieces += (_DASHES.sub(_apart, self.text[begin:first]), " " * (last - first))
+                texts += (_DASHES.sub(_apart, self.text[begin:first]), " " * (last - first))
                 begin = last
-        return "".join(pieces) + self.text[begin:end]
+        return "".join(texts) + self.text[begin:end]
 
     def _unquoted(self, literal: str) -> str:
         """A string's value, as `get_text` computes it (sql/sql_lex.cc)."""

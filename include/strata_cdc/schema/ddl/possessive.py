@@ -26,14 +26,14 @@ def as_atomic(pattern: str) -> str:
     """The pattern with `(?>(...)*)` for each `(...)*+`: the same matches, but it uses memory for each repetition."""
     written: list[str] = []
     begins: list[int] = []
-    for piece in _PIECE.finditer(pattern):
-        if piece[0] == "(":
+    for match in _PIECE.finditer(pattern):
+        if match[0] == "(":
             begins.append(len(written))
-        elif piece["end"] and begins:
+        elif match["end"] and begins:
             begin = begins.pop()
-            if piece["possessive"]:
+            if match["possessive"]:
                 written[begin] = f"(?>{written[begin]}"
-                written.append(f"){piece['times']})")
+                written.append(f"){match['times']})")
                 continue
-        written.append(piece[0])
+        written.append(match[0])
     return "".join(written)

@@ -49,28 +49,28 @@ def split_script(text: str) -> Iterator[ScriptStatement]:
             parts, at = [], at + len(delimiter)
             begin = at
             continue
-        piece = token[0]
+        written = token[0]
         if token["delimiter"]:
             delimiter, parts, begin = token["delimiter"], [], token.end()
-        elif piece == ";" and delimiter == ";":
+        elif written == ";" and delimiter == ";":
             yield from _piece(begin, parts)
             parts, begin = [], token.end()
-        elif delimiter != ";" and delimiter in piece and piece[0] not in "'\"`#/-":
+        elif delimiter != ";" and delimiter in written and written[0] not in "'\"`#/-":
             # Plain text is read only up to the delimiter.
-            cut = piece.index(delimiter)
-            parts.append(piece[:cut])
+            cut = written.index(delimiter)
+            parts.append(written[:cut])
             at += cut
             continue
-        elif not _is_comment(piece):
-            parts.append(piece)
+        elif not _is_comment(written):
+            parts.append(written)
         at = token.end()
     yield from _piece(begin, parts)
 
 
-def _is_comment(piece: str) -> bool:
-    if piece.startswith("/*"):
-        return not piece.startswith(("/*!", "/*+"))
-    return piece.startswith("#") or (piece.startswith("--") and len(piece) > 1)
+def _is_comment(text: str) -> bool:
+    if text.startswith("/*"):
+        return not text.startswith(("/*!", "/*+"))
+    return text.startswith("#") or (text.startswith("--") and len(text) > 1)
 
 
 def _piece(begin: int, parts: list[str]) -> Iterator[ScriptStatement]:

@@ -149,16 +149,16 @@ def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[
 
 
 def _version_row(source: str, version: Version) -> dict[str, Any]:
-    place, session = version.place, version.session
+    position, session = version.place, version.session
     return {
         "source": source,
-        "seq": place.seq,
+        "seq": position.seq,
         "gtid": version.gtid,
-        "statement_no": place.statement_no,
-        "gtid_executed": place.gtid_executed,
-        "binlog_file": place.binlog_file,
-        "binlog_pos": place.binlog_pos,
-        "committed_at": place.committed_at,
+        "statement_no": position.statement_no,
+        "gtid_executed": position.gtid_executed,
+        "binlog_file": position.binlog_file,
+        "binlog_pos": position.binlog_pos,
+        "committed_at": position.committed_at,
         "origin": str(version.origin),
         "ddl": version.ddl,
         "default_database": version.default_database,

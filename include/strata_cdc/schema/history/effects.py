@@ -68,7 +68,7 @@ _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 def effect_of(
     before: TableDefinition | None,
     after: TableDefinition | None,
-    asked: Iterable[Change] = (),
+    requested: Iterable[Change] = (),
     *,
     origins: Sequence[int | None] | None,
     name: TableName | None = None,
@@ -79,12 +79,13 @@ def effect_of(
     Args:
         before: The table that has these rows; None if there was none, or if its definition was not known.
         after: The table afterwards; None if it was dropped.
-        asked: The changes that the statement requests, read from its text; empty if no statement made the difference.
+        requested: The changes that the statement requests, read from its text; empty if no statement made
+            the difference.
         origins: See `effect_of_columns`; None if one of the two definitions does not exist.
         name: The table's name afterwards, or the name that it has lost.
         came_from: The table's name before, if it was another name.
     """
-    changes = tuple(asked)
+    changes = tuple(requested)
     if after is None:
         is_left = name is not None and name.lower() in _left(changes)
         return RowEffect(kind=EffectKind.METADATA) if is_left else ALL_ROWS_GO
@@ -138,10 +139,10 @@ def effect_of_columns(
         row_times: See `times_of_rows`.
         came_from: The table's name before, if it was another name.
     """
-    places = origins_by_name(before, after) if origins is None else origins
+    origins_of = origins_by_name(before, after) if origins is None else origins
     pairs = [
-        (column, None if place is None else before.columns[place])
-        for column, place in zip(after.columns, places, strict=True)
+        (column, None if ordinal is None else before.columns[ordinal])
+        for column, ordinal in zip(after.columns, origins_of, strict=True)
     ]
     columns = _Columns(
         pairs,
@@ -151,7 +152,7 @@ def effect_of_columns(
         row_times=row_times,
     )
     columns.run(sql_mode)
-    kept = [place for place in places if place is not None]
+    kept = [ordinal for ordinal in origins_of if ordinal is not None]
     parts = RowEffect(
         kind=EffectKind.NONE,
         renamed={new.name: old.name for old, new in columns.kept if new.name != old.name},
@@ -173,8 +174,8 @@ def effect_of_columns(
 
 def origins_by_name(before: TableDefinition, after: TableDefinition) -> list[int | None]:
     """For each column of a newer definition the index of the older column with its name."""
-    places = {fold_name(column.name): at for at, column in enumerate(before.columns)}
-    return [places.get(fold_name(column.name)) for column in after.columns]
+    ordinals = {fold_name(column.name): at for at, column in enumerate(before.columns)}
+    return [ordinals.get(fold_name(column.name)) for column in after.columns]
 
 
 def makes_cascade(changes: Iterable[Change]) -> bool:

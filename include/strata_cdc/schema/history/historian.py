@@ -181,8 +181,8 @@ class History:
         """
         if isinstance(position, AtGtidSet):
             return str(position.gtid_set)
-        behind = [file for file in self._store.files(self._source) if self._is_behind(file, position)]
-        known = [((file.last_seq, _END_OF_TRANSACTION), file.gtid_executed) for file in behind]
+        later = [file for file in self._store.files(self._source) if self._is_behind(file, position)]
+        known = [((file.last_seq, _END_OF_TRANSACTION), file.gtid_executed) for file in later]
         version = self._store.newest_place(self._source, self._places_before(position))
         if version is not None:
             known.append(((version.seq, version.statement_no), version.gtid_executed))
@@ -322,8 +322,8 @@ class History:
 
     def _end(self) -> str:
         tracked = self.tracked
-        place = f" ({tracked.binlog_file} @ {tracked.binlog_pos})" if tracked.binlog_file else ""
-        return f"transaction {tracked.seq}{place}, GTID set {tracked.gtid_executed or 'of nothing'}"
+        where = f" ({tracked.binlog_file} @ {tracked.binlog_pos})" if tracked.binlog_file else ""
+        return f"transaction {tracked.seq}{where}, GTID set {tracked.gtid_executed or 'of nothing'}"
 
     # Reading ------------------------------------------------------------------------------------
 

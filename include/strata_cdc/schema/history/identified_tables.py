@@ -312,7 +312,9 @@ def _origins(
     sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
     # A renamed column is not the column that has its former name now.
     new = {fold_name(name) for name in added} | (set(sources.values()) - sources.keys())
-    places = {fold_name(name): at for at, name in enumerate(before)}
+    ordinals = {fold_name(name): at for at, name in enumerate(before)}
     if not new and not sources:
-        return [places.get(fold_name(name)) for name in after]
-    return [None if (name := fold_name(old_name)) in new else places.get(sources.get(name, name)) for old_name in after]
+        return [ordinals.get(fold_name(name)) for name in after]
+    return [
+        None if (name := fold_name(old_name)) in new else ordinals.get(sources.get(name, name)) for old_name in after
+    ]

@@ -65,7 +65,7 @@ class MemoryStore:
         return position
 
     def _entries_of(self, version: Version) -> Iterator[StoredEntry]:
-        place = version.place
+        position = version.place
         for entry in version.tables:
             fingerprint = None
             if entry.definition is not None:
@@ -73,13 +73,13 @@ class MemoryStore:
                 self._definitions.setdefault(fingerprint, entry.definition)
             yield StoredEntry(
                 version_id=self._last_id,
-                seq=place.seq,
-                statement_no=place.statement_no,
+                seq=position.seq,
+                statement_no=position.statement_no,
                 gtid=version.gtid,
-                gtid_executed=place.gtid_executed,
-                committed_at=place.committed_at,
-                binlog_file=place.binlog_file,
-                binlog_pos=place.binlog_pos,
+                gtid_executed=position.gtid_executed,
+                committed_at=position.committed_at,
+                binlog_file=position.binlog_file,
+                binlog_pos=position.binlog_pos,
                 origin=version.origin,
                 missing=version.missing,
                 name=entry.name,
@@ -119,8 +119,8 @@ class MemoryStore:
 
     def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_place`."""
-        places = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
-        return places[-1] if places else None
+        positions = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
+        return positions[-1] if positions else None
 
     def names(self, source: str, database: str) -> list[TableName]:
         """As `VersionStore.names`."""

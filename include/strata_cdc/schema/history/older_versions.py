@@ -123,13 +123,15 @@ class _Replay(Struct):
         versions = (list(group) for _, group in groupby(entries, key=lambda entry: entry.version_id))
         while page := list(islice(versions, _PAGE)):
             self.store.load_definitions(entry.fingerprint for version in page for entry in version if entry.fingerprint)
-            asked = changes_asked(self.engine, (version[0].version_id for version in page if version[0].is_statement))
+            requested = changes_asked(
+                self.engine, (version[0].version_id for version in page if version[0].is_statement)
+            )
             for version in page:
                 first = version[0]
                 self._change_partitions(first.seq + 1 if first.statement_no else first.seq)
                 given = [_table_entry(self.store, entry) for entry in version]
-                decided = self.tables.apply(given, asked.get(first.version_id, ()), first.origin)
-                self.partitioned.apply(given, asked.get(first.version_id, ()), first.origin)
+                decided = self.tables.apply(given, requested.get(first.version_id, ()), first.origin)
+                self.partitioned.apply(given, requested.get(first.version_id, ()), first.origin)
                 rows += [
                     {
                         "of_version_id": entry.version_id,

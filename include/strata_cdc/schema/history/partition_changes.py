@@ -104,8 +104,8 @@ def _removals(
         columns.source == source, columns.seq.in_(seqs)
     )
     return {
-        (seq, place): (gtid, names_from_column(tables, "row_removal.tables"))
-        for seq, place, gtid, tables in connection.execute(query)
+        (seq, offset): (gtid, names_from_column(tables, "row_removal.tables"))
+        for seq, offset, gtid, tables in connection.execute(query)
     }
 
 

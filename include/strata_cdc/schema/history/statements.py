@@ -32,7 +32,7 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
     """
     columns = schema_version.c
     wanted = sorted(set(version_ids))
-    asked: dict[int, tuple[Change, ...]] = {}
+    requested: dict[int, tuple[Change, ...]] = {}
     for at in range(0, len(wanted), _CHUNK):
         query = sa.select(
             columns.id,
@@ -48,8 +48,8 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
             flavour = Flavour.stored(server_version) if server_version else NEWEST
             context = DdlContext(database or "", sql_mode or 0, flavour, time_zone=time_zone)
             try:
-                asked[version_id] = tuple(read_ddl(ddl, context))
+                requested[version_id] = tuple(read_ddl(ddl, context))
             except DdlError:
                 # The version is a gap then, and has the reason itself.
                 continue
-    return asked
+    return requested

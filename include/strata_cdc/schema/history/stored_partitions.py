@@ -54,8 +54,8 @@ def stored_partitions(
             partitions, since = made, _place(entry)
             break
     for change in partition_changes(engine, source, name):
-        place = (change.seq, 0, 0)
-        if since < place and (before is None or place < before):
+        order = (change.seq, 0, 0)
+        if since < order and (before is None or order < before):
             partitions = partitions_after(partitions, change) if change.name.table else NOT_NOTED
     return partitions
 
@@ -68,11 +68,11 @@ def _made_by(engine: sa.Engine, store: VersionStore, source: str, entry: StoredE
         return stored_partitions(engine, store, source, entry.renamed_from, _place(entry))
     if not (entry.effect.makes_table or entry.effect.is_whole):
         return None
-    asked = changes_asked(engine, [entry.version_id]).get(entry.version_id, ())
-    like = next((change.like for change in asked if isinstance(change, CreateTableLike)), None)
+    requested = changes_asked(engine, [entry.version_id]).get(entry.version_id, ())
+    like = next((change.like for change in requested if isinstance(change, CreateTableLike)), None)
     if like is not None:
         return stored_partitions(engine, store, source, like, _place(entry))
-    return partitions_made(store.definition(entry.fingerprint).options, asked)
+    return partitions_made(store.definition(entry.fingerprint).options, requested)
 
 
 def _place(entry: StoredEntry) -> _Place:

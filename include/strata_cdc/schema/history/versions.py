@@ -136,16 +136,16 @@ class Before(Struct, frozen=True):
     binlog_file: str = ""
     binlog_pos: int = 0
 
-    def holds_for(self, place: VersionPosition) -> bool:
+    def holds_for(self, position: VersionPosition) -> bool:
         """Whether a position meets the condition."""
         if self.seq is not None:
-            return place.seq <= self.seq
+            return position.seq <= self.seq
         if self.committed_at is not None:
-            return place.committed_at < self.committed_at
-        if self.first_seq is None or place.seq < self.first_seq:
+            return position.committed_at < self.committed_at
+        if self.first_seq is None or position.seq < self.first_seq:
             return True
-        in_file = place.binlog_file == self.binlog_file and place.binlog_pos is not None
-        return in_file and place.seq <= self.last_seq and (place.binlog_pos or 0) < self.binlog_pos
+        in_file = position.binlog_file == self.binlog_file and position.binlog_pos is not None
+        return in_file and position.seq <= self.last_seq and (position.binlog_pos or 0) < self.binlog_pos
 
 
 class Session(Struct, frozen=True):

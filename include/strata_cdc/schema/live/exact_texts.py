@@ -102,11 +102,11 @@ class ExactTexts:
         Raises:
             pymysql.err.MySQLError: The connection to the server was lost.
         """
-        told: dict[TableName, dict[str, Column]] = defaultdict(dict)
-        asked = [question for name, definition in page.items() for question in _questions(name, definition)]
-        for at in range(0, len(asked), _COLUMNS_AT_ONCE):
-            for question, texts in self._answers(asked[at : at + _COLUMNS_AT_ONCE]):
-                columns = told[question.table]
+        by_table: dict[TableName, dict[str, Column]] = defaultdict(dict)
+        questions = [question for name, definition in page.items() for question in _questions(name, definition)]
+        for at in range(0, len(questions), _COLUMNS_AT_ONCE):
+            for question, texts in self._answers(questions[at : at + _COLUMNS_AT_ONCE]):
+                columns = by_table[question.table]
                 try:
                     columns[question.column.name] = _told(
                         columns.get(question.column.name, question.column), texts, question
@@ -114,8 +114,8 @@ class ExactTexts:
                 except DdlError as error:
                     self.doubtful[question.table] = f"column {question.column.name}: {error.message}"
         for name, definition in page.items():
-            told[name].update(self._binary_defaults(name, definition))
-        return {name: _with_columns(definition, told[name]) for name, definition in page.items()}
+            by_table[name].update(self._binary_defaults(name, definition))
+        return {name: _with_columns(definition, by_table[name]) for name, definition in page.items()}
 
     def _binary_defaults(self, name: TableName, definition: TableDefinition) -> dict[str, Column]:
         """The columns with the bytes of their defaults that are not shown; no columns if the user may not see them."""
@@ -161,8 +161,8 @@ class ExactTexts:
                 for question in batch:
                     yield from self._answers([question])
             elif _may_be_lost(batch[0].column):
-                said = f"characters of column {batch[0].column.name} are not known: information_schema shows `?`"
-                self.doubtful[batch[0].table] = f"{said} for them, and {reason}"
+                message = f"characters of column {batch[0].column.name} are not known: information_schema shows `?`"
+                self.doubtful[batch[0].table] = f"{message} for them, and {reason}"
 
     def _ask(self, batch: Sequence[_Asked]) -> list[tuple[_Asked, list[bytes | None]]]:
         self.has_asked = True
@@ -216,7 +216,7 @@ def _may_be_lost(column: Column) -> bool:
     return _has_lost(column.column_type) or _has_lost(column.default or "")
 
 
-def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Column:
+def _told(column: Column, texts: Sequence[bytes | None], question: _Asked) -> Column:
     """The column with the server's answer.
 
     Raises:
@@ -224,7 +224,7 @@ def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Colum
     """
     charset = column.character_set or "binary"
     raw = tuple(text or b"" for text in texts)
-    if not asked.labels:
+    if not question.labels:
         if texts[0] is None:
             raise DdlError("the server does not tell its default")
         return replace(column, default=shown_label(raw[0], charset))

@@ -34,8 +34,8 @@ class ColumnIds(Struct, frozen=True):
 
     def origins_in(self, before: ColumnIds) -> list[int | None]:
         """For each of these columns its index among those of another version; None if that version does not have it."""
-        places = {column: at for at, column in enumerate(before.ids)}
-        return [places.get(column) for column in self.ids]
+        ordinals = {column: at for at, column in enumerate(before.ids)}
+        return [ordinals.get(column) for column in self.ids]
 
     def to_text(self) -> str:
         """Ranges of ids: `1-5,9`; `10-12<1` are copies of 1, 2 and 3."""

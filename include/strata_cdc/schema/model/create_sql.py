@@ -93,7 +93,7 @@ def create_table_sql(table: str, definition: TableDefinition, written: AsWritten
 def shown_keys(definition: TableDefinition, key_order: Sequence[str] = ()) -> list[Key]:
     """The keys in the order in which the server keeps them (sql/sql_table.cc, `sort_keys`)."""
     nullable = {fold_name(column.name) for column in definition.columns if column.nullable}
-    order = {fold_name(name): place for place, name in enumerate(key_order)}
+    order = {fold_name(name): ordinal for ordinal, name in enumerate(key_order)}
 
     def rank(key: Key) -> tuple[bool, bool, bool, bool, bool, bool, int]:
         is_unique = key.kind in {KeyKind.PRIMARY, KeyKind.UNIQUE}

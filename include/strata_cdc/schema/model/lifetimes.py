@@ -67,7 +67,7 @@ class TableLife(Struct, frozen=True):
 
     def _spans(self, column: ColumnLife) -> list[tuple[ColumnStep, int, int]]:
         """Each step with the index of the version where it begins, and of the version where the next step begins."""
-        places = {version: at for at, version in enumerate(self.versions)}
-        begins = [places[step.version_id] for step in column.steps]
-        end = len(self.versions) if column.ended is None else places[column.ended]
+        ordinals = {version: at for at, version in enumerate(self.versions)}
+        begins = [ordinals[step.version_id] for step in column.steps]
+        end = len(self.versions) if column.ended is None else ordinals[column.ended]
         return list(zip(column.steps, begins, [*begins[1:], end], strict=True))

@@ -50,11 +50,11 @@ class Partitioning(Struct, frozen=True):
         """The part of it that is needed to determine the rows of some partitions: these, and for RANGE the one below
         each."""
         wanted = {fold_name(name) for name in names}
-        places = {at for at, partition in enumerate(self.partitions) if fold_name(partition.name) in wanted}
+        ordinals = {at for at, partition in enumerate(self.partitions) if fold_name(partition.name) in wanted}
         if self.is_range:
-            places |= {at - 1 for at in places}
+            ordinals |= {at - 1 for at in ordinals}
         return replace(
-            self, partitions=tuple(partition for at, partition in enumerate(self.partitions) if at in places)
+            self, partitions=tuple(partition for at, partition in enumerate(self.partitions) if at in ordinals)
         )
 
     def with_added(self, added: tuple[Partition, ...]) -> Partitioning:

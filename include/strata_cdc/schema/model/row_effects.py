@@ -143,19 +143,19 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
         show."""
         if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
             return ""
-        said = [f"all get {', '.join(f'{fill.column} = {fill.shown}' for fill in self.filled)}" if self.filled else ""]
-        said += [
+        parts = [f"all get {', '.join(f'{fill.column} = {fill.shown}' for fill in self.filled)}" if self.filled else ""]
+        parts += [
             f"{conversion.column} changes from {conversion.before} to {conversion.after}"
             for conversion in self.converted
         ]
         which = "all" if self.is_whole else f"those of partition {', '.join(self.partitions)}"
         if self.exchanged_with is not None:
-            said.append(f"{which} change places with those of {self.exchanged_with}")
+            parts.append(f"{which} change places with those of {self.exchanged_with}")
         elif self.is_whole or self.partitions:
-            said.append(f"{which} are removed")
+            parts.append(f"{which} are removed")
         if self.kind is EffectKind.READ_AGAIN or self.reason:
-            said.append(f"must be read from the server again{self.reason and f': {self.reason}'}")
-        return "; ".join(filter(None, said))
+            parts.append(f"must be read from the server again{self.reason and f': {self.reason}'}")
+        return "; ".join(filter(None, parts))
 
     @property
     def parts(self) -> tuple[EffectKind, ...]:

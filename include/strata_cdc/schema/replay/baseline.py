@@ -85,11 +85,11 @@ def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> B
     )
     catalog = Catalog(lower_case_table_names=lower_case_table_names)
     named: set[str] = set()
-    for piece in split_script(text):
-        if piece.used_database is not None:
-            context = replace(context, default_database=piece.used_database)
+    for statement in split_script(text):
+        if statement.used_database is not None:
+            context = replace(context, default_database=statement.used_database)
             continue
-        changes = _read(piece, context, file)
+        changes = _read(statement, context, file)
         named |= {c.database for c in changes if isinstance(c, CreateDatabase)}
         catalog.apply(changes)
     if not catalog.databases:
@@ -101,17 +101,17 @@ def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> B
     return _from_catalog(catalog, complete=bool(named & {"mysql"}))
 
 
-def _read(piece: ScriptStatement, context: DdlContext, file: str) -> Sequence[Change]:
+def _read(statement: ScriptStatement, context: DdlContext, file: str) -> Sequence[Change]:
     try:
-        changes = read_ddl_or_gap(piece.text, context)
+        changes = read_ddl_or_gap(statement.text, context)
     except StrataError as error:
-        raise error.located(file=file, offset=piece.offset) from None
+        raise error.located(file=file, offset=statement.offset) from None
     for change in changes:
         if isinstance(change, Unreadable) and not change.tables and change.database is None:
             raise Usage(
                 f"a statement of the baseline cannot be understood: {change.reason}",
                 file=file,
-                offset=piece.offset,
+                offset=statement.offset,
                 remedy="Put `USE database;` before it, or dump with `mysqldump --no-data --databases DB...`.",
             )
     return changes

@@ -231,8 +231,8 @@ class _Reconciling:
         self._look_for_absent()
         self._cover()
         reloads = [
-            Version(place, VersionOrigin.RELOAD, server_version=snapshot.server_version, tables=tuple(tables))
-            for place, tables in self._reloads.items()
+            Version(position, VersionOrigin.RELOAD, server_version=snapshot.server_version, tables=tuple(tables))
+            for position, tables in self._reloads.items()
         ]
         databases, views = self._databases(), self._views()
         corrections: list[Version] = []
@@ -362,14 +362,14 @@ class _Reconciling:
     def _close(self, gap: StoredEntry, wide: TableName, names: Iterable[TableName]) -> None:
         """Adds, at the position of a gap, that no other table existed. A table that a later statement changed without
         creating it did exist; it stays unknown between the gap and that statement."""
-        place = _place(gap)
-        self._reloads[place].append(TableChange(wide))
+        position = _place(gap)
+        self._reloads[position].append(TableChange(wide))
         self._covered.append(wide.database)
         for name in names:
             # The gap's own version may name the table, too: that entry is compared for itself.
             later = next((entry for entry in self._own[name] if entry.order[:3] > gap.order[:3]), None)
             if name.table and later is not None and later.fingerprint is None:
-                self._reloads[place].append(TableChange(name, gap=gap.gap))
+                self._reloads[position].append(TableChange(name, gap=gap.gap))
 
     def _databases(self) -> list[DatabaseEntry]:
         """Defaults of databases that the stream does not have; those of the stream are exact."""

@@ -65,8 +65,8 @@ class Reporter:
             return
         self.report.repeated += 1
         if self.report.repeated == 1:
-            place = f"{binlog_file} @ {transaction.binlog_pos}"
-            text = f"{place}: transaction {transaction.gtid} comes again; it counts once"
+            where = f"{binlog_file} @ {transaction.binlog_pos}"
+            text = f"{where}: transaction {transaction.gtid} comes again; it counts once"
             self.report.note(NoticeKind.REPEAT, "", text)
 
     def end(self, position: TrackedPosition, missing: Executed) -> TrackReport:

@@ -91,15 +91,15 @@ class SourceSchema(Struct):
             is_anonymous: Whether its transactions have no GTIDs.
         """
         executed, baseline = start.previous or NOTHING, self.baseline
-        place = VersionPosition(0, 0, str(executed), start.created_at, start.binlog_file, start.begin_pos)
-        version = Version(place, VersionOrigin.BASELINE)
+        position = VersionPosition(0, 0, str(executed), start.created_at, start.binlog_file, start.begin_pos)
+        version = Version(position, VersionOrigin.BASELINE)
         if baseline is not None:
             return self.completed(self.replay.start_with(version, baseline))
         if start.starts_empty(is_anonymous=is_anonymous):
             return self.completed(self.replay.start_empty(version))
         after = f"GTID set {executed}" if executed else f"{start.binlog_file}, which is not the server's first file"
         reason = f"the stream starts after {after}, and what there was then is not known"
-        return self.forget_everything(Version(place, VersionOrigin.GAP), reason)
+        return self.forget_everything(Version(position, VersionOrigin.GAP), reason)
 
     def forget_everything(self, version: Version, reason: str) -> Version:
         """The version from which on no table is known."""

@@ -156,8 +156,8 @@ class Tracker:
         )
         if reason is not None:
             state.executed = ExecutedBuilder(executed | missing)
-            place = state.place_after(start.binlog_file, start.begin_pos)
-            version = Version(place, VersionOrigin.GAP, missing=str(missing) or None)
+            position = state.place_after(start.binlog_file, start.begin_pos)
+            version = Version(position, VersionOrigin.GAP, missing=str(missing) or None)
             self._keep(TrackedChange(self._schema.forget_everything(version, reason)))
             self._unstored.has_moved = True
 

@@ -64,15 +64,15 @@ class SharedSource:
             self._hub = None
         return self._hub
 
-    def begin(self, place: SourcePosition) -> None:
+    def begin(self, position: SourcePosition) -> None:
         """Begins to share at the position of a reader that has caught up, if nobody has yet."""
-        if self.hub is None and not place.parts and time.monotonic() >= self._not_before:
-            self._hub = Hub(self.source, place, self._limits)
+        if self.hub is None and not position.parts and time.monotonic() >= self._not_before:
+            self._hub = Hub(self.source, position, self._limits)
 
-    def find(self, place: SourcePosition | None) -> tuple[Hub, SpanCursor] | None:
+    def find(self, position: SourcePosition | None) -> tuple[Hub, SpanCursor] | None:
         """Where a reader at a position continues among the others; None if it cannot."""
         hub = self.hub
-        cursor = hub.recent.find(place) if hub is not None and place is not None else None
+        cursor = hub.recent.find(position) if hub is not None and position is not None else None
         return None if hub is None or cursor is None else (hub, cursor)
 
     def stop(self) -> None:

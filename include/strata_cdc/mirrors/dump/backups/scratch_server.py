@@ -69,9 +69,9 @@ class ScratchServer:
                 status = process.wait()
             if status:
                 log.seek(0)
-                said = log.read().decode(errors="replace").strip()[-_LOG_CHARACTERS:]
+                message = log.read().decode(errors="replace").strip()[-_LOG_CHARACTERS:]
                 raise BadData(
-                    f"the backup cannot be loaded: {said}",
+                    f"the backup cannot be loaded: {message}",
                     remedy="The server that loads the dump should have the version of the dumped server, and enough "
                     "space in TMPDIR for the whole dump.",
                 )
@@ -108,8 +108,8 @@ def scratch_server(program: str | None = None) -> Iterator[ScratchServer]:
         if made.returncode:
             raise BadData(f"{server} makes no data directory: {made.stderr[-_LOG_CHARACTERS:]}")
         log = f"--log-error={folder / 'log'}"
-        places = [f"--socket={folder / 's'}", f"--pid-file={folder / 'pid'}", log]
-        process = subprocess.Popen([*command, *_OPTIONS, *places], stdout=subprocess.DEVNULL)  # noqa: S603  mysqld
+        arguments = [f"--socket={folder / 's'}", f"--pid-file={folder / 'pid'}", log]
+        process = subprocess.Popen([*command, *_OPTIONS, *arguments], stdout=subprocess.DEVNULL)  # noqa: S603  mysqld
         try:
             scratch = ScratchServer(folder, client)
             _wait(scratch, process)
