@@ -21,9 +21,9 @@ from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token_digits import digits, numbers_of
 from strata_cdc.position.token_seal import SEAL_LETTERS, sealed
 from strata_cdc.schema.model.definition import TableName, definition_from_json
-from strata_cdc.streams.events import Along, TransactionPlace
-from strata_cdc.streams.places import Places
+from strata_cdc.streams.events import Along, StreamTransaction
 from strata_cdc.streams.port import ChosenTransactions
+from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -239,7 +239,7 @@ class _Steps:
         return sealed(f"{self.head}{digits(steps)}")
 
 
-class JsonPlace(TransactionPlace):
+class JsonPlace(StreamTransaction):
     """A transaction whose tokens are `json.TS` and, inside of it, `json.TS.STEP`."""
 
     @cached_property
@@ -251,10 +251,10 @@ class JsonPlace(TransactionPlace):
         return _Steps(self.transaction)
 
 
-class JsonPlaces(Places):
+class JsonPlaces(StreamTransactions):
     """The places of some lines."""
 
-    def __getitem__(self, seq: int) -> TransactionPlace:
+    def __getitem__(self, seq: int) -> StreamTransaction:
         return JsonPlace(*super().__getitem__(seq).made_of)
 
 

@@ -137,7 +137,9 @@ def folder(binlog: World, tmp_path_factory: pytest.TempPathFactory) -> JsonFolde
             definitions[batch.version_id] = batch.definition
         for one in span.ddl:
             databases = frozenset(name.database for name in one.named) or frozenset({"shop"})
-            ddl.append(SchemaChange(one.place.record.seq, one.number, one.statement, databases, one.named, one.version))
+            ddl.append(
+                SchemaChange(one.transaction.record.seq, one.number, one.statement, databases, one.named, one.version)
+            )
     landed = LandedStream.open(binlog.lake, binlog.name)
     times = {
         record.seq: (record.committed_at, record.commit_timestamp)

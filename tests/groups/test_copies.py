@@ -198,7 +198,7 @@ def test_events_are_marked_as_lines_are(copied: Copied):
     group, hop = copied.group(None), copied.by_time()
     events = [event for event in group.stream(hops=[hop]) if hasattr(getattr(event, "place", None), "may_be_copy")]
     lines = [line for line in group.lines(hops=[hop]) if "heartbeat" not in line and "hop" not in line]
-    assert [(one.token, one.place.epoch, one.place.may_be_copy) for one in events] == [
+    assert [(one.token, one.transaction.epoch, one.transaction.may_be_copy) for one in events] == [
         (line["token"], line.get("epoch", 0), line.get("possible_duplicate", False)) for line in lines
     ]
 

@@ -13,7 +13,7 @@ import pytest
 
 from strata_cdc.errors import BinlogPurgedError, SettingsError, SourceUnavailableError, StrataError, Usage
 from strata_cdc.groups.batch import GroupBatch
-from strata_cdc.groups.pieces import SpanTransactions
+from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.stream import GroupHeartbeat, GroupStream
 from strata_cdc.position.token import Order
 from strata_cdc.position.token_text import from_text

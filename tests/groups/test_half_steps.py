@@ -72,7 +72,7 @@ class History:
                     merge.finish(name)
                     del left[name]
             for run in merge.due():
-                given.extend((run.source, run.piece) for _ in range(run.begin, run.end))
+                given.extend((run.source, run.chunk) for _ in range(run.begin, run.end))
         return given
 
     def at(self, change: Change) -> int:

@@ -93,7 +93,7 @@ class World:
     def _take(self) -> None:
         for run in self.merge.due():
             for at in range(run.begin, run.end):
-                number = run.piece[at]
+                number = run.chunk[at]
                 assert number == self.given[run.source], "lost, or twice"
                 self.given[run.source] += 1
                 self.order.append((int(run.times[at - run.begin]), run.source))

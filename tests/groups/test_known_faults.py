@@ -25,7 +25,7 @@ def merge_of(names: Sequence[str] = SHARDS, *, skew: int = 2) -> Merge[range]:
 
 
 def given_of(merge: Merge[range]) -> list[tuple[str, int]]:
-    return [(run.source, number) for run in merge.due() for number in run.piece[run.begin : run.end]]
+    return [(run.source, number) for run in merge.due() for number in run.chunk[run.begin : run.end]]
 
 
 @pytest.mark.parametrize("order", sorted(itertools.permutations(SHARDS)))

@@ -19,7 +19,7 @@ lives = st.fixed_dictionaries(dict.fromkeys(SOURCES, times))
 
 
 def given_of(merge: Merge) -> list[tuple[str, int]]:
-    return [(run.source, number) for run in merge.due() for number in run.piece[run.begin : run.end]]
+    return [(run.source, number) for run in merge.due() for number in run.chunk[run.begin : run.end]]
 
 
 def sorted_whole(life: dict[str, list[int]], epochs: dict[str, int] | None = None) -> list[tuple[str, int]]:
@@ -98,7 +98,7 @@ def test_whatever_comes_the_same_is_due_after_each_step_as_one_by_one(found):
         if what == "arrive":
             counts[source] = counts.get(source, 0) + len(value)
         due = merge.due()
-        assert [(run.source, at) for run in due for at in run.piece[run.begin : run.end]] == plain.due()
+        assert [(run.source, at) for run in due for at in run.chunk[run.begin : run.end]] == plain.due()
         assert merge.watermark == plain.watermark
         assert sorted(rank for ranks in due.ranks for rank in ranks.tolist()) == list(range(len(due)))
 
@@ -114,7 +114,7 @@ def test_any_part_of_what_is_due_is_in_the_same_order(life, data):
     begin = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(begin, len(whole)))
     part = due.between(begin, end)
-    assert [(run.source, at) for run in part for at in run.piece[run.begin : run.end]] == whole[begin:end]
+    assert [(run.source, at) for run in part for at in run.chunk[run.begin : run.end]] == whole[begin:end]
 
 
 @given(lives, st.data())

@@ -56,7 +56,7 @@ def test_one_place_is_as_it_was():
 def test_moving_one_source_leaves_the_others():
     before = GroupPosition.of([place(0, 5), place(2, 5)])
     after = before.moved(place(0, 6)).moved(place(1, 1))
-    assert [one.source for one in after.places.values()] == ["shard_a", "shard_b", "shard_c"]
+    assert [one.source for one in after.positions.values()] == ["shard_a", "shard_b", "shard_c"]
     assert before.token.compare(after.token) is Order.BEFORE
 
 

@@ -54,7 +54,7 @@ def _everything(store, source: str, last: int) -> dict[str, object]:
         "databases": [store.database(source, name) for name in ("d", "e", "f", "")],
         "views": [sorted(store.views(source, name), key=str) for name in ("d", "e")],
         "files": [store.files(source), store.files(source, "binlog.000001"), store.files(source, "other")],
-        "newest": [store.newest_place(source, before) for before in _bounds(last)],
+        "newest": [store.newest_position(source, before) for before in _bounds(last)],
     }
 
 

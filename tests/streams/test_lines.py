@@ -18,7 +18,7 @@ from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from strata_cdc.streams.decoding import StreamBatch
-from strata_cdc.streams.events import Along, TransactionPlace
+from strata_cdc.streams.events import Along, StreamTransaction
 from strata_cdc.streams.positions_along import ExecutedAlong
 from strata_cdc.streams.transaction_texts import time_text
 from strata_cdc.streams.writing import Writing, message
@@ -122,7 +122,7 @@ def seqs_of(rows):
 def place_of(seq, statements=0):
     batch = batch_of_gtids([Gtid.of(UUID, seq)], [1_700_000_000_000_000 + seq], first_seq=seq)
     executed = ExecutedAlong(GtidSet.parse(f"{UUID}:1-{seq - 1}"), batch, 0)
-    return TransactionPlace(Along('so"urce', "first", executed, {}), batch, 0, statements)
+    return StreamTransaction(Along('so"urce', "first", executed, {}), batch, 0, statements)
 
 
 def one_by_one(batch, places):

@@ -22,12 +22,12 @@ from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.events import Along
 from strata_cdc.streams.lines import composed
-from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions import Begin, End
 from strata_cdc.streams.positions_along import ExecutedAlong
 from strata_cdc.streams.source_tokens import SourceTokens
 from strata_cdc.streams.token_texts import Growth, heads_of, tokens_inside, tokens_of
 from strata_cdc.streams.transaction_texts import TransactionTexts
+from strata_cdc.streams.transactions import StreamTransactions
 from tests.position.test_sets import A, B, sets
 from tests.streams.batches import BYTES, batch_of_gtids
 
@@ -186,7 +186,7 @@ def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
     rows = np.flatnonzero(np.arange(len(made)) % 31 != left_out)
 
     def places():
-        return Places(Along("shop", "first", ExecutedAlong(executed, batch, 0), copied_from), item, rows)
+        return StreamTransactions(Along("shop", "first", ExecutedAlong(executed, batch, 0), copied_from), item, rows)
 
     seqs = rows + 5
     many, alone = TransactionTexts(places(), seqs), places()

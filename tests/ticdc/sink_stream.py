@@ -13,9 +13,9 @@ from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token_digits import digits, numbers_of
 from strata_cdc.position.token_seal import SEAL_LETTERS, sealed
-from strata_cdc.streams.events import Along, TransactionPlace
-from strata_cdc.streams.places import Places
+from strata_cdc.streams.events import Along, StreamTransaction
 from strata_cdc.streams.port import ChosenTransactions
+from strata_cdc.streams.transactions import StreamTransactions
 from strata_cdc.ticdc.changes import SinkChanges, SinkColumns, SinkItem, SinkPositions
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.folder import read_contents
@@ -49,7 +49,7 @@ class _Steps:
         return sealed(f"{self.head}{digits(steps)}")
 
 
-class SinkPlace(TransactionPlace):
+class SinkPlace(StreamTransaction):
     """A commit whose tokens are `ticdc.TS` and, inside of it, `ticdc.TS.STEP`."""
 
     @cached_property
@@ -61,8 +61,8 @@ class SinkPlace(TransactionPlace):
         return _Steps(self.transaction)
 
 
-class SinkPlaces(Places):
-    def __getitem__(self, seq: int) -> TransactionPlace:
+class SinkPlaces(StreamTransactions):
+    def __getitem__(self, seq: int) -> StreamTransaction:
         return SinkPlace(*super().__getitem__(seq).made_of)
 
 

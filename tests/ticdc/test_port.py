@@ -152,8 +152,8 @@ def folder(request: pytest.FixtureRequest, binlog: World, tmp_path_factory: pyte
         made = [one for one in ddl if any(table.table == name for table in one.named)]
         table = None
         for number, one in enumerate(made):
-            begin = one.place.record.seq
-            end = made[number + 1].place.record.seq if number + 1 < len(made) else 1 << 40
+            begin = one.transaction.record.seq
+            end = made[number + 1].transaction.record.seq if number + 1 < len(made) else 1 << 40
             known = next((row.definition for row in mine if row.seq > begin), mine[-1].definition)
             columns = [sink_column(column, known.primary_key) for column in known.columns]
             kind = next((kind for kind, text in DDL if one.statement.startswith(text[:11])), 3)

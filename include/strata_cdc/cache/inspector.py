@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.cache.shapes import Shapes
     from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Gtid
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.request import StreamedSource
 
 _SHOWN: Final = 5
@@ -133,7 +133,7 @@ class Inspector:
             for event in stream:
                 touched = reading.consume(event)
                 if touched is not None and isinstance(event, Commit):
-                    self._add(event.place, touched)
+                    self._add(event.transaction, touched)
         except StrataError:
             stopped = stream.stopped_at
             if stopped is None or not is_executed(stopped.after.position):
@@ -143,7 +143,7 @@ class Inspector:
             return stopped.after.position
         return None
 
-    def _add(self, transaction: TransactionPlace, touched: Touched) -> None:
+    def _add(self, transaction: StreamTransaction, touched: Touched) -> None:
         if transaction.record.gtid is not None:
             self._changes.add(transaction.record.gtid, touched, self._cache.state_key)
             self._found.transactions += 1

@@ -384,7 +384,7 @@ class Invalidator:
 
 
 def _gtid(event: Event) -> Gtid:
-    gtid = None if isinstance(event, Heartbeat) else event.place.record.gtid
+    gtid = None if isinstance(event, Heartbeat) else event.transaction.record.gtid
     if gtid is None:
         raise SourceSettingsError("a cache needs GTIDs, and a transaction has none")
     return gtid
@@ -396,7 +396,7 @@ def _position(event: Event) -> tuple[Executed, Executed]:
         position: SourcePosition = _only(from_text(event.token))
         executed = position.position if is_executed(position.position) else NOTHING
         return executed, executed
-    before, after = event.place.before.position, event.place.after.position
+    before, after = event.transaction.before.position, event.transaction.after.position
     if not is_executed(before) or not is_executed(after):
         raise SourceSettingsError("a cache needs GTIDs, and the stream has none")
     return before, after

@@ -47,5 +47,5 @@ class CacheStream:
             self.words = self._serving.look(self._toucher, tracked, None)
 
     def _look(self, event: Event) -> None:
-        seq = None if isinstance(event, Heartbeat) else event.place.record.seq
+        seq = None if isinstance(event, Heartbeat) else event.transaction.record.seq
         self.words = self._serving.look(self._toucher, self._stream, seq)

@@ -529,7 +529,7 @@ class Writer:
         if not column_source.steps:
             return []
         shown = " and ".join(step.shown for step in column_source.steps)
-        column = ViewColumn("", "", _kind_behind(column_source))
+        column = ViewColumn("", "", _kind_after(column_source))
         is_null = exp.Is(this=self._raw(column_source, inside), expression=exp.null())
         lost = exp.Is(this=self._converted(replace(column_source, of_null=None), column, inside), expression=exp.null())
         why = _ONLY_A_MIRROR if column_source.made is None else _NEW_VALUE
@@ -626,7 +626,7 @@ def _number(number: int) -> exp.Expr:
     return exp.Literal.number(number)
 
 
-def _kind_behind(column_source: ColumnSource) -> pa.DataType:
+def _kind_after(column_source: ColumnSource) -> pa.DataType:
     return arrow_type(column_source.steps[-1].after)
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.errors import SettingsError
+from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.copies import Copies
-from strata_cdc.groups.pieces import SpanTransactions
 from strata_cdc.groups.readers import Ended, ReaderPosition
 from strata_cdc.groups.twice import Given
 from strata_cdc.position.executed import NOTHING
@@ -31,7 +31,7 @@ class EnteredHop(Struct, frozen=True):
     """The positions of all new sources of a switchover are known."""
 
     hop: Hop
-    places: list[SourcePosition]
+    positions: list[SourcePosition]
 
 
 Arrival = tuple[str, "SpanTransactions | EnteredHop | FromReader"]
@@ -72,7 +72,7 @@ class Arrivals:
             return
         entered = self._entering.keep(source, what, self._sources[source].lineage)
         if entered is not None:
-            yield source, EnteredHop(entered.hop, [entered.places[name] for name in sorted(entered.hop.new)])
+            yield source, EnteredHop(entered.hop, [entered.positions[name] for name in sorted(entered.hop.new)])
             for name, kept in entered.kept:
                 yield from self._arrived(name, kept)
 
@@ -97,7 +97,7 @@ class Entered(Struct):
     """A switchover for whose new sources positions are still missing."""
 
     hop: Hop
-    places: dict[str, SourcePosition] = field(default_factory=dict)
+    positions: dict[str, SourcePosition] = field(default_factory=dict)
     """The known positions, by source."""
     kept: list[tuple[str, FromReader]] = field(default_factory=list)
     """What has come from the sources, in order."""
@@ -118,7 +118,7 @@ class Entering:
     @property
     def placed(self) -> set[str]:
         """Sources that must not be read further until the other sources of their switchover have come."""
-        return {source for source, entered in self._by_source.items() if source in entered.places}
+        return {source for source, entered in self._by_source.items() if source in entered.positions}
 
     def keep(self, source: str, what: FromReader, lineage: str) -> Entered | None:
         """Takes what has come from a source, for which `waits_for` is true.
@@ -133,9 +133,9 @@ class Entering:
         """
         entered = self._by_source[source]
         entered.kept.append((source, what))
-        if source not in entered.places:
-            entered.places[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
-        if not entered.hop.new.keys() <= entered.places.keys():
+        if source not in entered.positions:
+            entered.positions[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
+        if not entered.hop.new.keys() <= entered.positions.keys():
             return None
         for name in entered.hop.new:
             del self._by_source[name]
@@ -149,9 +149,9 @@ class Entering:
 
 def _place_of(what: FromReader) -> SourcePosition | None:
     if isinstance(what, StreamBatch):
-        position: SourcePosition | None = what.places[min(what.places)].before
+        position: SourcePosition | None = what.transactions[min(what.transactions)].before
     else:
-        position = what.place if isinstance(what, ReaderPosition | Ended) else None
+        position = what.position if isinstance(what, ReaderPosition | Ended) else None
     # The position before a transaction already has the transaction's time; without a time, it is the same for all
     # readers.
     return None if position is None else replace(position, committed_at=0)

@@ -1,4 +1,4 @@
-"""The positions of a group in what is due of it: the places of its transactions, whose tokens have the positions of all
+"""The positions of a group in what is due of it: its transactions, whose tokens have the positions of all
 sources.
 Not here: which transactions are due, and their order (`due.py`), the texts of many tokens at once (`batch_tokens.py`).
 """
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strata_cdc.streams.events import TransactionPlace
-from strata_cdc.streams.places import ordinals_in
+from strata_cdc.streams.events import StreamTransaction
+from strata_cdc.streams.transactions import ordinals_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.groups.chunks import SpanTransactions
     from strata_cdc.groups.due import DueChunk, DueTransactions
-    from strata_cdc.groups.pieces import SpanTransactions
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.token_seal import StepTexts
     from strata_cdc.streams.decoding import StreamBatch
@@ -42,11 +42,13 @@ class GroupBatch:
         """The group's position after the last transaction."""
         return self.at(len(self.due))
 
-    def parts(self) -> list[GroupPlaces]:
+    def parts(self) -> list[GroupTransactions]:
         """The transactions of each part. They refer to the batch, and the batch does not refer to them: so what has
         been yielded is freed at once, and not only when Python searches for cycles. It searches rarely if few objects
         hold the many rows."""
-        return [GroupPlaces(self, part, ranks) for part, ranks in zip(self.due.parts, self.due.ranks, strict=True)]
+        return [
+            GroupTransactions(self, part, ranks) for part, ranks in zip(self.due.parts, self.due.ranks, strict=True)
+        ]
 
     def at(self, rank: int) -> GroupPosition:
         """Returns the group's position before a transaction, by the transaction's ordinal in the batch."""
@@ -54,7 +56,7 @@ class GroupBatch:
         for part, ranks in zip(self.due.parts, self.due.ranks, strict=True):
             count = int(np.searchsorted(ranks, rank))
             if count:
-                position = position.moved(part.piece.reached(part.begin + count - 1))
+                position = position.moved(part.chunk.reached(part.begin + count - 1))
         return position
 
     def along(self, rank: int) -> GroupPosition:
@@ -67,35 +69,35 @@ class GroupBatch:
         while len(walk) <= rank - first:
             before = first + len(walk) - 1
             part = self.due.parts[owners[before]]
-            walk.append(walk[-1].moved(part.piece.reached(part.begin + int(ordinals[before]))))
+            walk.append(walk[-1].moved(part.chunk.reached(part.begin + int(ordinals[before]))))
         return walk[rank - first]
 
 
-class GroupPlaces(Mapping[int, "GroupPlace"]):
+class GroupTransactions(Mapping[int, "GroupTransaction"]):
     """The transactions of one part, by ordinal in the source's stream."""
 
     def __init__(self, batch: GroupBatch, part: DueChunk[SpanTransactions], ranks: Ints) -> None:
         """Takes the batch, the part, and the ordinals of the part's transactions in the batch."""
-        self.stretch, self.part, self.ranks = batch, part, ranks
-        self.piece = part.piece
-        self.seqs = part.piece.seqs[part.begin : part.end]
-        self._made: dict[int, GroupPlace] = {}
+        self.batch, self.part, self.ranks = batch, part, ranks
+        self.chunk = part.chunk
+        self.seqs = part.chunk.seqs[part.begin : part.end]
+        self._made: dict[int, GroupTransaction] = {}
 
     def span(self) -> StreamBatch:
         """The rows, DDL and ends of the transactions."""
-        return self.piece.part(self.part.begin, self.part.end, self)
+        return self.chunk.part(self.part.begin, self.part.end, self)
 
     def ordinals(self, seqs: Ints) -> Ints:
         """Returns the ordinals of some transactions in the part, from 0."""
         return ordinals_in(self.seqs, seqs)
 
-    def __getitem__(self, seq: int) -> GroupPlace:
+    def __getitem__(self, seq: int) -> GroupTransaction:
         transaction = self._made.get(seq)
         if transaction is None:
             at = int(np.searchsorted(self.seqs, seq))
             if at == len(self.seqs) or self.seqs[at] != seq:
                 raise KeyError(seq)
-            transaction = self._made[seq] = GroupPlace(self, at)
+            transaction = self._made[seq] = GroupTransaction(self, at)
         return transaction
 
     def __iter__(self) -> Iterator[int]:
@@ -106,26 +108,26 @@ class GroupPlaces(Mapping[int, "GroupPlace"]):
         return len(self.seqs)
 
 
-class GroupPlace(TransactionPlace):
+class GroupTransaction(StreamTransaction):
     """A transaction of one source of a group: its tokens have the positions of all sources."""
 
-    __slots__ = ("_ordinal", "_piece", "_rank", "_stretch")
+    __slots__ = ("_chunk", "_group_batch", "_ordinal", "_rank")
 
-    def __init__(self, located: GroupPlaces, ordinal: int) -> None:
-        """Takes the part and the transaction's ordinal in it; the part refers to the place, but not the place to it."""
-        self._stretch, self._rank = located.stretch, int(located.ranks[ordinal])
-        self._piece, self._ordinal = located.piece, located.part.begin + ordinal
-        super().__init__(*self._piece.place(self._ordinal).made_of)
+    def __init__(self, located: GroupTransactions, ordinal: int) -> None:
+        """Takes the part, and the transaction's ordinal in it. The part refers to the transactions, none of them to it."""
+        self._group_batch, self._rank = located.batch, int(located.ranks[ordinal])
+        self._chunk, self._ordinal = located.chunk, located.part.begin + ordinal
+        super().__init__(*self._chunk.transaction(self._ordinal).made_of)
 
     @cached_property
     def after_text(self) -> str:
         """The group's token after what there is of the transaction."""
-        return self._stretch.along(self._rank + 1).text
+        return self._group_batch.along(self._rank + 1).text
 
     @cached_property
     def steps(self) -> StepTexts:
         """The group's tokens inside the transaction."""
-        return self._stretch.along(self._rank).inside(self.inside)
+        return self._group_batch.along(self._rank).inside(self.inside)
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -135,12 +137,12 @@ class GroupPlace(TransactionPlace):
     @property
     def epoch(self) -> int:
         """The number of the switchover with which its source came, from 1; 0 for a first source."""
-        return self._piece.epoch
+        return self._chunk.epoch
 
     @property
     def may_be_copy(self) -> bool:
         """Whether it may have come from an old source: the positions of the switchover are not known."""
-        return bool(self._piece.may_be_copy[self._ordinal])
+        return bool(self._chunk.may_be_copy[self._ordinal])
 
 
 def shown_of(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.groups.batch import GroupBatch, GroupPlaces
+    from strata_cdc.groups.batch import GroupBatch, GroupTransactions
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.token_packed import PackedPlace
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.token_texts import TokenHeads
 
 _MANY: Final = 48
@@ -90,9 +90,9 @@ class _Segment(Struct, frozen=True, eq=False):
 class GroupBatchTokens:
     """Makes the tokens of a batch."""
 
-    def __init__(self, batch: GroupBatch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
+    def __init__(self, batch: GroupBatch, parts: Sequence[GroupTransactions], many: int = _MANY) -> None:
         """Takes the batch, its parts, and from how many transactions on it makes columns."""
-        self._stretch, self._parts, self._many = batch, parts, many
+        self._batch, self._parts, self._many = batch, parts, many
         borders, met = {0, len(batch.due)}, set[str]()
         for located in parts:
             borders |= set(_borders(located, begins=located.part.source in met))
@@ -119,7 +119,7 @@ class GroupBatchTokens:
         if end - begin < self._many:
             yield _Segment(begin, end)
             return
-        front, moving = self._stretch.at(begin), dict[str, _Moving]()
+        front, moving = self._batch.at(begin), dict[str, _Moving]()
         for located in self._parts:
             first, stop = np.searchsorted(located.ranks, [begin, end]).tolist()
             moving_of_source = _moving(located, range(begin, end), front) if first < stop else None
@@ -145,7 +145,7 @@ class GroupBatchTokens:
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
 
 
-def _borders(located: GroupPlaces, *, begins: bool) -> Iterator[int]:
+def _borders(located: GroupTransactions, *, begins: bool) -> Iterator[int]:
     """The borders at which the form of the tokens that name transactions of a part changes.
 
     Args:
@@ -155,18 +155,18 @@ def _borders(located: GroupPlaces, *, begins: bool) -> Iterator[int]:
     begin, end, ranks = located.part.begin, located.part.end, located.ranks
     if begins:
         yield int(ranks[0])
-    yield from ranks[1:][np.diff(located.piece.runs[begin:end]) != 0].tolist()
-    if located.piece.given(end - 1):
+    yield from ranks[1:][np.diff(located.chunk.runs[begin:end]) != 0].tolist()
+    if located.chunk.given(end - 1):
         yield from (int(ranks[-1]), int(ranks[-1]) + 1)
 
 
-def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Moving | int | None:
+def _moving(places: GroupTransactions, segment: range, front: GroupPosition) -> _Moving | int | None:
     """The transactions of a part that are in a segment, at least one. Or the ordinal of the transaction that changes
     the form of the set. Or None, if the source's position before the segment is not the position before the first
     transaction, or does not lead up to it."""
-    part, chunk = places.part, places.piece
+    part, chunk = places.part, places.chunk
     first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
-    transaction, known = chunk.place(part.begin + first), front.packed.get(part.source)
+    transaction, known = chunk.transaction(part.begin + first), front.packed.get(part.source)
     gtid = transaction.record.gtid
     growth = None if gtid is None or known is None else growing(transaction.before, gtid)
     if growth is None or known is None:
@@ -204,9 +204,9 @@ def _fixed(packed: PackedPlace, index: int) -> tuple[int, ...]:
 class GroupTokens:
     """The tokens of a part of a batch."""
 
-    def __init__(self, tokens: GroupBatchTokens, located: GroupPlaces) -> None:
+    def __init__(self, tokens: GroupBatchTokens, located: GroupTransactions) -> None:
         """Takes the tokens of the batch, and the part."""
-        self.own: Mapping[int, TransactionPlace] = located.piece.own
+        self.own: Mapping[int, StreamTransaction] = located.chunk.own
         self._tokens, self._places = tokens, located
 
     def after(self, seqs: Ints) -> Texts:
@@ -231,7 +231,7 @@ class GroupTokens:
 
     def more_keys(self, seqs: Ints) -> Texts | None:
         """Returns more keys of the lines of a source that came with a switchover; None: no line has any."""
-        chunk = self._places.piece
+        chunk = self._places.chunk
         marked = chunk.may_be_copy[self._places.part.begin + self._places.ordinals(seqs)]
         if not chunk.epoch and not marked.any():
             return None
@@ -241,6 +241,6 @@ class GroupTokens:
     def _ranks(self, seqs: Ints) -> Ints:
         return self._places.ranks[self._places.ordinals(seqs)]
 
-    def _each(self, seqs: Ints) -> Iterator[TransactionPlace]:
-        """The places of some transactions, one by one."""
+    def _each(self, seqs: Ints) -> Iterator[StreamTransaction]:
+        """Some transactions, one by one."""
         return (self._places[seq] for seq in seqs.tolist())

@@ -1,5 +1,5 @@
 """Copies: which transactions of a new source are, or may be, copies of what came from an old source.
-Not here: where new sources begin (`hops.py`), excluding transactions (`pieces.py`).
+Not here: where new sources begin (`hops.py`), excluding transactions (`chunks.py`).
 
 MySQL's filtered replication copies a transaction with its GTID. Other copiers write what they copy in transactions of
 their own, and keep the old source's GTID set in a row of these (Vitess: `_vt.blp_checkpoint.pos`, `_vt.vreplication`).
@@ -25,8 +25,8 @@ from strata_cdc.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.server_clocks import Clocks
+    from strata_cdc.groups.chunks import SpanTransactions
     from strata_cdc.groups.path import Path
-    from strata_cdc.groups.pieces import SpanTransactions
     from strata_cdc.position.port import Executed
 
 Batch = TypeVar("Batch", ChangeBatch, UnreadableRows)
@@ -128,7 +128,7 @@ class Copies:
         if self._path.hop_to(source) is None:
             return [span] if span else []
         rows += map(column.read, unread)
-        for change in self._rendering.events(StreamBatch(span.places, rows)):
+        for change in self._rendering.events(StreamBatch(span.transactions, rows)):
             if isinstance(change, RowChange):
                 known[change.seq] = known.get(change.seq, NOTHING) | column.copied(change)
         held.append(span)
@@ -180,5 +180,5 @@ def _is_inside(span: StreamBatch, rows: list[ChangeBatch]) -> bool:
     """Whether a span ends inside a transaction."""
     begun = [int(row_seqs(batch).max()) for _, batch in span.rows]
     begun += [int(row_seqs(batch.batch).max()) for batch in rows]
-    begun += [ddl.place.record.seq for ddl in span.ddl]
+    begun += [ddl.transaction.record.seq for ddl in span.ddl]
     return reduce(max, begun, 0) > reduce(max, (transaction.record.seq for transaction in span.commits), 0)

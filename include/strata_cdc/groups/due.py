@@ -1,6 +1,6 @@
 """What is due of a group's sources at one time, in the group's order: parts of the sources' chunks, and the rank of
 each transaction among all of them. Pure, like the merge that makes it (`merge.py`).
-Not here: what is in the chunks (`pieces.py`), tokens (`batch.py`), lines and events (`rendering.py`)."""
+Not here: what is in the chunks (`chunks.py`), tokens (`batch.py`), lines and events (`rendering.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DueChunk(NamedTuple, Generic[What]):
     """Consecutive transactions of one chunk of a source."""
 
     source: str
-    piece: What
+    chunk: What
     begin: int
     """Ordinal of the first transaction in the chunk, from 0."""
     times: Ints
@@ -38,7 +38,7 @@ class Run(NamedTuple, Generic[What]):
     """Transactions of one source, without a transaction of another source between them."""
 
     source: str
-    piece: What
+    chunk: What
     begin: int
     """Ordinal of the first transaction in the chunk, from 0."""
     end: int
@@ -71,7 +71,7 @@ class DueTransactions(Generic[What]):
         for begin, end in pairwise(borders):
             part, first = self.parts[owners[begin]], int(ordinals[begin])
             times = part.times[first : first + end - begin]
-            yield Run(part.source, part.piece, part.begin + first, part.begin + first + end - begin, times)
+            yield Run(part.source, part.chunk, part.begin + first, part.begin + first + end - begin, times)
 
     @cached_property
     def by_rank(self) -> tuple[Ints, Ints]:
@@ -88,7 +88,7 @@ class DueTransactions(Generic[What]):
         for part, ranks in zip(self.parts, self.ranks, strict=True):
             first, stop = np.searchsorted(ranks, [begin, end]).tolist()
             if first < stop:
-                parts.append(DueChunk(part.source, part.piece, part.begin + first, part.times[first:stop]))
+                parts.append(DueChunk(part.source, part.chunk, part.begin + first, part.times[first:stop]))
                 ranks_between.append(ranks[first:stop] - begin)
         return DueTransactions(parts, ranks_between)
 

@@ -21,8 +21,8 @@ from strata_cdc.streams.transaction_texts import time_text
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.groups.chunks import SpanTransactions
     from strata_cdc.groups.path import Path
-    from strata_cdc.groups.pieces import SpanTransactions
     from strata_cdc.streams.request import StreamedSource
 
 HEARTBEAT_SQL: Final = (
@@ -82,7 +82,7 @@ def refuse_ahead(some: SpanTransactions, times: Ints, latest: int) -> SourceSett
     count = int(np.searchsorted(times, latest, "right"))
     if count == len(times):
         return None
-    gtid = str(some.place(count).record.gtid)
+    gtid = str(some.transaction(count).record.gtid)
     some.leave_out(np.arange(len(times)) >= count)
     return error_ahead(int(times[count]), gtid)
 

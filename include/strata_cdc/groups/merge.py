@@ -34,7 +34,7 @@ memory."""
 
 class _Waiting(NamedTuple, Generic[What]):
     times: Ints
-    piece: What
+    chunk: What
 
 
 class _Member(Generic[What]):
@@ -119,7 +119,7 @@ class Merge(Generic[What]):
 
         `times` are the commit times of the chunk's transactions (microseconds UTC). A time that is before an earlier
         time, or before a proved time, counts as that time: a server's clock may jump back, but its stream never does.
-        `piece` can be anything; it comes back in what is due.
+        `chunk` can be anything; it comes back in what is due.
         """
         member, ascending = self._members[source], np.asarray(times, np.int64)
         if len(ascending):

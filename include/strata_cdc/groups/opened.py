@@ -12,9 +12,9 @@ from strata_cdc.binlog.protocol.server_clocks import Clocks
 from strata_cdc.errors import BinlogPurgedError, SourceSettingsError
 from strata_cdc.groups.arrivals import Arrivals, EnteredHop
 from strata_cdc.groups.batch import GroupBatch
+from strata_cdc.groups.chunks import DueHop, SpanTransactions
 from strata_cdc.groups.logged_times import error_ahead, refuse_ahead, refuse_unordered
 from strata_cdc.groups.merge import Merge
-from strata_cdc.groups.pieces import HopPiece, SpanTransactions
 from strata_cdc.groups.progress import GroupProgress
 from strata_cdc.groups.readers import Ended, Proof, ReaderPosition, SourceReaders, Unreachable
 from strata_cdc.groups.rendering import GroupHeartbeat
@@ -55,9 +55,9 @@ class OpenedGroup:
         addresses = {name: source.address for name, source in request.sources.items()}
         self._clocks = Clocks(group.name, addresses, group.clock_bound)
         self._arrivals = Arrivals(request, self._clocks)
-        self._merge: Merge[SpanTransactions | HopPiece] = Merge(group.max_skew)
+        self._merge: Merge[SpanTransactions | DueHop] = Merge(group.max_skew)
         self._watch = Watch(group.name, group.max_skew)
-        self._progress = GroupProgress(GroupPosition.of(request.starts.places()))
+        self._progress = GroupProgress(GroupPosition.of(request.starts.positions()))
         self._failed: dict[str, StrataError] = {}
         self._last_commits: dict[str, int] = {}
         """`Ended.last_commit` of sources that have ended."""
@@ -74,7 +74,7 @@ class OpenedGroup:
         """As `Merge.watermark`."""
         return self._merge.watermark
 
-    def read(self) -> Iterator[GroupBatch | HopPiece | GroupHeartbeat]:
+    def read(self) -> Iterator[GroupBatch | DueHop | GroupHeartbeat]:
         """Yields everything that there is for the reader, up to the end."""
         pause = self._request.heartbeat_seconds
         last_heartbeat = time.monotonic()
@@ -144,7 +144,7 @@ class OpenedGroup:
     def _give(self, hop: Hop, positions: Sequence[SourcePosition]) -> None:
         first, number = min(hop.new), self._request.path.number(hop)
         least = self._merge.newest(first)
-        self._merge.arrive(first, [least], HopPiece(hop, number, positions, least))
+        self._merge.arrive(first, [least], DueHop(hop, number, positions, least))
 
     # What comes -----------------------------------------------------------------------------------
 
@@ -161,9 +161,9 @@ class OpenedGroup:
         if isinstance(what, SpanTransactions):
             self._arrive_in_order(source, what)
         elif isinstance(what, EnteredHop):
-            self._give(what.hop, what.places)
+            self._give(what.hop, what.positions)
         elif isinstance(what, ReaderPosition):
-            self._stand(what.place)
+            self._stand(what.position)
         elif isinstance(what, Ended):
             self._take_end(source, what)
         elif isinstance(what, Proof):
@@ -188,7 +188,7 @@ class OpenedGroup:
             times = times[: len(chunk)]
             self._watch.look_ahead(source, times, self._clocks.now())
         if len(chunk):
-            self._progress = self._progress.with_begin(source, chunk.place(0).before)
+            self._progress = self._progress.with_begin(source, chunk.transaction(0).before)
             self._merge.arrive(source, times, chunk)
 
     @property
@@ -197,13 +197,13 @@ class OpenedGroup:
         return self._clocks.now() + self._request.limits.most_ahead
 
     def _take_end(self, source: str, end: Ended) -> None:
-        if end.place is not None:
-            self._stand(end.place)
+        if end.position is not None:
+            self._stand(end.position)
         if end.error is not None:
             self._failed[source] = end.error
             return
         self._last_commits[source] = end.last_commit
-        hop = self._request.path.ended(source, end.place or self._progress.vector.places.get(source))
+        hop = self._request.path.ended(source, end.position or self._progress.vector.positions.get(source))
         if hop is not None:
             self._hop(hop)
         self._merge.finish(source)
@@ -213,7 +213,7 @@ class OpenedGroup:
         waits = self._merge.has_waiting(position.source) or self._arrivals.is_holding(position.source)
         if waits or position.source in self._progress.hidden:
             return
-        self._progress = self._progress.with_place(position)
+        self._progress = self._progress.with_position(position)
         reached = self._clocks.in_group(position.source, position.committed_at)
         if not has_commit_times(position.position):
             if self._request.starts.asks_servers and reached > self._latest:
@@ -228,22 +228,20 @@ class OpenedGroup:
 
     # What is yielded ------------------------------------------------------------------------------
 
-    def _batches(
-        self, due: DueTransactions[SpanTransactions | HopPiece]
-    ) -> Generator[GroupBatch | HopPiece, None, bool]:
+    def _batches(self, due: DueTransactions[SpanTransactions | DueHop]) -> Generator[GroupBatch | DueHop, None, bool]:
         """Yields what is due, several transactions at a time; a switchover is yielded alone. Returns whether there was
         something."""
         for begin, end in pairwise(_borders(due)):
             some = due.between(begin, end)
-            first = some.parts[0].piece
-            if isinstance(first, HopPiece):
-                self._progress = self._progress.behind_hop(first)
+            first = some.parts[0].chunk
+            if isinstance(first, DueHop):
+                self._progress = self._progress.after_hop(first)
                 yield first
             else:
                 batch = GroupBatch(cast("DueTransactions[SpanTransactions]", some), self._progress.vector)
                 self._progress = self._progress.behind(batch.behind)
                 self.unreadable_rows += sum(
-                    part.piece.count_unreadable(part.begin, part.end) for part in batch.due.parts
+                    part.chunk.count_unreadable(part.begin, part.end) for part in batch.due.parts
                 )
                 yield batch
         return len(due) > 0
@@ -268,10 +266,10 @@ class OpenedGroup:
         return GroupHeartbeat(token, merge.watermark or 0, merge.skew, merge.holder, int(self._watch.since * 1e6))
 
 
-def _borders(due: DueTransactions[SpanTransactions | HopPiece]) -> list[int]:
+def _borders(due: DueTransactions[SpanTransactions | DueHop]) -> list[int]:
     """The ordinals at which what is due is cut."""
     borders = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
     for part, ranks in zip(due.parts, due.ranks, strict=True):
-        if isinstance(part.piece, HopPiece):
+        if isinstance(part.chunk, DueHop):
             borders |= {int(ranks[0]), int(ranks[0]) + 1}
     return sorted(borders)

@@ -27,7 +27,7 @@ class Path:
     """Which sources are read at a moment. Each switchover begins an epoch; epochs are counted from 1."""
 
     def __init__(self, hops: Sequence[Hop], sources: Mapping[str, StreamedSource], current: Collection[str]) -> None:
-        """Begins before all switchovers; `begin_behind` moves on.
+        """Begins before all switchovers; `begin_past` moves on.
 
         Args:
             hops: The switchovers, in order.
@@ -43,7 +43,7 @@ class Path:
         """By source that has ended: what it had executed."""
         self._last: Collection[str] | None = None
 
-    def begin_behind(self, positions: Mapping[str, SourcePosition]) -> None:
+    def begin_past(self, positions: Mapping[str, SourcePosition]) -> None:
         """Passes the switchovers whose new sources a token names.
 
         Args:
@@ -65,7 +65,7 @@ class Path:
             self._pass(hop)
 
     @property
-    def is_behind_all(self) -> bool:
+    def has_passed_all(self) -> bool:
         """Whether no switchover is to come."""
         return len(self._done) == len(self._hops)
 

@@ -13,7 +13,7 @@ from strata_cdc.position.executed import NOTHING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from strata_cdc.groups.pieces import HopPiece
+    from strata_cdc.groups.chunks import DueHop
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.source_position import SourcePosition
 
@@ -33,15 +33,15 @@ class GroupProgress(Struct, frozen=True):
     def with_begin(self, source: str, position: SourcePosition) -> GroupProgress:
         """Returns the progress with the begin of a source, unless the source has begun; `place` is before the source's
         first transaction."""
-        if source in self.vector.places or source in self.hidden:
+        if source in self.vector.positions or source in self.hidden:
             return self
         # The position before a transaction already has the transaction's time.
         return replace(self, vector=self.vector.moved(replace(position, committed_at=0)))
 
-    def with_place(self, position: SourcePosition) -> GroupProgress:
+    def with_position(self, position: SourcePosition) -> GroupProgress:
         """Returns the progress with the position up to which a source was read; nothing of the source waits, and it is
         not hidden."""
-        known = self.vector.places.get(position.source)
+        known = self.vector.positions.get(position.source)
         if known is not None and position.is_within(known):
             return self
         # Nothing, as a server without transactions reports it, is of no family (`NOTHING`).
@@ -52,10 +52,10 @@ class GroupProgress(Struct, frozen=True):
         """Returns the progress after what is yielded."""
         return replace(self, vector=vector)
 
-    def behind_hop(self, chunk: HopPiece) -> GroupProgress:
+    def after_hop(self, chunk: DueHop) -> GroupProgress:
         """Returns the progress after a switchover, when it is yielded."""
         return GroupProgress(chunk.put(self.vector), self.hidden.difference(chunk.new))
 
     def is_placed(self, sources: Collection[str]) -> bool:
         """Whether the positions of all sources are known: a token must name all of them."""
-        return all(source in self.vector.places for source in sources)
+        return all(source in self.vector.positions for source in sources)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class ReaderPosition(Struct, frozen=True):
     """A reader has reached a position; everything wanted before it has been sent."""
 
-    place: SourcePosition
+    position: SourcePosition
 
 
 class Proof(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Unreachable(Struct, frozen=True):
 class Ended(Struct, frozen=True):
     """The stream has reached its end, or a fault."""
 
-    place: SourcePosition | None
+    position: SourcePosition | None
     error: StrataError | None
     last_commit: int = 0
     """As `ChangeStream.last_commit`."""
@@ -146,9 +146,9 @@ class SourceReader(threading.Thread):
             some = put_together(item)
             self._inbox.put(self.source, some, sum(batch.batch.nbytes for batch in some.batches))
             return
-        self._inbox.put(self.source, ReaderPosition(item.place))
+        self._inbox.put(self.source, ReaderPosition(item.position))
         try:
-            proved = None if self._server is None else self._prove(item.place, self._server)
+            proved = None if self._server is None else self._prove(item.position, self._server)
         except StrataError as error:
             self._inbox.put(self.source, Unreachable(error))
             return

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_tokens import GroupBatchTokens, GroupTokens
-from strata_cdc.groups.pieces import HopPiece
+from strata_cdc.groups.chunks import DueHop
 from strata_cdc.streams.lines import Lines, joined
 from strata_cdc.streams.rendering import Rendering
 from strata_cdc.streams.transaction_texts import time_text
@@ -21,8 +21,8 @@ from strata_cdc.streams.writing import Writing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.groups.batch import GroupPlaces
-    from strata_cdc.groups.pieces import GroupHop
+    from strata_cdc.groups.batch import GroupTransactions
+    from strata_cdc.groups.chunks import GroupHop
     from strata_cdc.streams.events import Event
 
 
@@ -72,25 +72,25 @@ class GroupBatchEvents:
         for owner in batch.due.by_rank[0].tolist():
             yield from next(left[owner])[1]
 
-    def _by_transaction(self, located: GroupPlaces) -> Iterator[tuple[int, Iterator[Event]]]:
+    def _by_transaction(self, located: GroupTransactions) -> Iterator[tuple[int, Iterator[Event]]]:
         rendering = self._rendering.setdefault(located.part.source, Rendering())
         return groupby(rendering.events(located.span()), attrgetter("place.record.seq"))
 
 
 def rendered(
-    rendering: GroupBatchEvents, item: GroupBatch | HopPiece | GroupHeartbeat
+    rendering: GroupBatchEvents, item: GroupBatch | DueHop | GroupHeartbeat
 ) -> Iterator[Event | GroupHop | GroupHeartbeat]:
     """Yields the events of a batch, a switchover or a heartbeat."""
     if isinstance(item, GroupBatch):
         return rendering.render(item)
-    return iter((item.hop if isinstance(item, HopPiece) else item,))
+    return iter((item.hop if isinstance(item, DueHop) else item,))
 
 
-def written(writing: GroupBatchLines, item: GroupBatch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
+def written(writing: GroupBatchLines, item: GroupBatch | DueHop | GroupHeartbeat) -> Iterator[bytes]:
     """Yields the lines of a batch, a switchover or a heartbeat."""
     if isinstance(item, GroupBatch):
         return writing.write(item)
-    return iter((item.line() if isinstance(item, HopPiece) else heartbeat_line(item) + b"\n",))
+    return iter((item.line() if isinstance(item, DueHop) else heartbeat_line(item) + b"\n",))
 
 
 def heartbeat_line(heartbeat: GroupHeartbeat) -> bytes:

@@ -62,14 +62,14 @@ class Starts:
         if isinstance(self._start, Edge) and self._start is not Edge.BEGINNING:
             path.pass_all()
         elif isinstance(self._start, dict):
-            path.begin_behind(self._start)
+            path.begin_past(self._start)
             self._refuse_missing(self._start)
         self._until = self._bound(until) if until is not None else None
         if isinstance(self._until, dict):
             path.end_with(self._until)
         self._times: dict[str, int | None] = {}
         for bound in (self._start, self._until):
-            if isinstance(bound, datetime) and not path.is_behind_all:
+            if isinstance(bound, datetime) and not path.has_passed_all:
                 raise Usage(
                     "a time does not say on which side of a hop it is",
                     remedy="Give a token of the group, `now` or `beginning`.",
@@ -80,7 +80,7 @@ class Starts:
         """Whether the stream needs the servers, and not only what has landed."""
         return self._until is not Edge.LANDED
 
-    def places(self) -> Iterable[SourcePosition]:
+    def positions(self) -> Iterable[SourcePosition]:
         """The positions of a token: those of the sources that begin there, and those of the sources that have ended."""
         return self._start.values() if isinstance(self._start, dict) else ()
 
@@ -175,7 +175,7 @@ class Starts:
         is_known = source in positions and has_commit_times(positions[source].position)
         begin = clocks.in_group(source, positions[source].committed_at) if is_known else 0
         hop = self._path.hop_to(source)
-        # After a switchover, the old sources have the time of the switchover (`HopPlace`).
+        # After a switchover, the old sources have the time of the switchover (`HopStart`).
         ended = max((positions[name].committed_at for name in hop.old if name in positions), default=0) if hop else 0
         return max(ended, begin if 0 < begin <= clocks.now() else 0)
 

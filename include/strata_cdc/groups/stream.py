@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from strata_cdc.binlog.protocol.server_now import ServerNow
+    from strata_cdc.groups.chunks import GroupHop
     from strata_cdc.groups.hops import Hop
-    from strata_cdc.groups.pieces import GroupHop
     from strata_cdc.groups.request import StreamedGroup
     from strata_cdc.streams.events import Event
 

@@ -16,7 +16,7 @@ from strata_cdc.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from strata_cdc.groups.pieces import SpanTransactions
+    from strata_cdc.groups.chunks import SpanTransactions
     from strata_cdc.position.sets import Span, Writer
 
 _MOST: Final = 1 << 12

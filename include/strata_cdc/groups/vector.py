@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from strata_cdc.position.source_position import SourcePosition
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
 
 
 class GroupPosition:
@@ -45,7 +45,7 @@ class GroupPosition:
         )
 
     @property
-    def places(self) -> Mapping[str, SourcePosition]:
+    def positions(self) -> Mapping[str, SourcePosition]:
         """The positions by source."""
         return self._places
 
@@ -71,7 +71,7 @@ NOWHERE: Final = GroupPosition({}, {})
 """The position without any source."""
 
 
-def inside_of(transaction: TransactionPlace, steps: int) -> SourcePosition:
+def inside_of(transaction: StreamTransaction, steps: int) -> SourcePosition:
     """Returns the position of a source when `steps` steps of a transaction have been yielded."""
     [part] = transaction.inside.parts
     return replace(transaction.inside, parts=(replace(part, steps=steps),))

@@ -93,7 +93,7 @@ class BinlogTransactions:
         Raises:
             CorruptEventError: A statement cannot be read.
         """
-        seqs = self._chosen.places.with_statements()
+        seqs = self._chosen.transactions.with_statements()
         if not seqs:
             return
         made = self._versions.made_between(seqs[0], seqs[-1])
@@ -117,12 +117,12 @@ class BinlogTransactions:
     def open(self) -> None:
         """Fetches their bytes, and takes what is prepared and not wanted itself."""
         self._rows.pass_over(self._chosen.item, self._chosen.passed)
-        if self._chosen.places:
+        if self._chosen.transactions:
             self._chosen.item.bytes()
 
     def rows(self) -> Iterator[Decoded]:
         """Returns their rows, as `BinlogRows.read`."""
-        return self._rows.read(self._chosen.item, self._chosen.places.rows)
+        return self._rows.read(self._chosen.item, self._chosen.transactions.rows)
 
 
 class BinlogSourceStream:
@@ -164,7 +164,7 @@ class BinlogSourceStream:
             chosen = self._take(item)
             if chosen is not None:
                 changes = BinlogTransactions(chosen, self._versions, self._rows)
-                yield ChosenTransactions(changes, chosen.places, chosen.given)
+                yield ChosenTransactions(changes, chosen.transactions, chosen.given)
                 self._progress = chosen.behind
             yield None
             is_over = (chosen is not None and chosen.is_last) or self._is_over()

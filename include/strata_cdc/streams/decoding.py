@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import Decoded
     from strata_cdc.schema.model.definition import TableName
-    from strata_cdc.streams.events import Ddl, TransactionPlace
+    from strata_cdc.streams.events import Ddl, StreamTransaction
     from strata_cdc.streams.port import ChosenTransactions
     from strata_cdc.streams.positions import Mask
 
@@ -39,8 +39,8 @@ Part = TypeVar("Part")
 class StreamBatch(Struct):
     """A span of the stream: everything in it comes after everything in the spans before it."""
 
-    places: Mapping[int, TransactionPlace]
-    """By ordinal: the places of all transactions in the span, and maybe of others."""
+    transactions: Mapping[int, StreamTransaction]
+    """By ordinal: all transactions in the span, and maybe of others."""
     batches: list[ChangeBatch] = field(default_factory=list)
     """Rows, table by table."""
     ddl: list[Ddl] = field(default_factory=list)
@@ -55,7 +55,7 @@ class StreamBatch(Struct):
     def joined(self, following: StreamBatch) -> StreamBatch:
         """Returns this span and the span after it as one span; both are of the same item."""
         return StreamBatch(
-            self.places,
+            self.transactions,
             self.batches + following.batches,
             self.ddl + following.ddl,
             np.concatenate([self.ended, following.ended]),
@@ -69,14 +69,14 @@ class StreamBatch(Struct):
         return [(some.table, some.batch) for some in batches]
 
     @property
-    def commits(self) -> list[TransactionPlace]:
+    def commits(self) -> list[StreamTransaction]:
         """The transactions that end in the span."""
-        return [self.places[seq] for seq in self.ended.tolist()]
+        return [self.transactions[seq] for seq in self.ended.tolist()]
 
     @property
-    def last(self) -> TransactionPlace | None:
+    def last(self) -> StreamTransaction | None:
         """The last transaction that ends in the span; None if no transaction ends in it."""
-        return self.places[int(self.ended[-1])] if len(self.ended) else None
+        return self.transactions[int(self.ended[-1])] if len(self.ended) else None
 
 
 class _OpenItem:
@@ -90,7 +90,7 @@ class _OpenItem:
             ddl: DDL of these transactions.
             everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
         """
-        transactions = chosen.places
+        transactions = chosen.transactions
         self._given, self._everything = chosen.given, everything
         self._left = StreamBatch(transactions, ddl=ddl, ended=transactions.seqs)
         self.unended = int(transactions.seqs[0])
@@ -139,7 +139,7 @@ class _OpenItem:
     def _cut(self, at: int, after: tuple[int, int]) -> StreamBatch:
         """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
         with `_END`, everything. No row from the transaction and row `behind` on is included."""
-        left, transactions = self._left, self._left.places
+        left, transactions = self._left, self._left.transactions
         span = StreamBatch(transactions)
         for batch in left.batches:
             keep = _behind(batch.batch, transactions, self._given, after)
@@ -149,7 +149,7 @@ class _OpenItem:
             keep = _behind(some.batch, transactions, self._given, after)
             if keep.any():
                 span.unreadable.append(some.chosen(keep))
-        span.ddl, ddl = _parted(left.ddl, lambda statement: statement.place.record.seq <= at)
+        span.ddl, ddl = _parted(left.ddl, lambda statement: statement.transaction.record.seq <= at)
         count = int(np.searchsorted(left.ended, at))
         ended = left.ended[:count]
         self._left = StreamBatch(transactions, ddl=ddl, ended=left.ended[count:])
@@ -160,7 +160,7 @@ class _OpenItem:
         """Of the transactions that end in a span, those of which something was yielded, in this span or before it."""
         for _, rows in span.rows:
             self._touched.update(np.unique(row_seqs(rows)).tolist())
-        self._touched.update(ddl.place.record.seq for ddl in span.ddl)
+        self._touched.update(ddl.transaction.record.seq for ddl in span.ddl)
         if not self._touched:
             return _NONE
         changed = ended[np.isin(ended, list(self._touched))]
@@ -194,7 +194,7 @@ class Decoding:
         """
         # Reads from the lake before the permit is taken, so that other streams need not wait for the lake.
         chosen.changes.open()
-        if not chosen.places:
+        if not chosen.transactions:
             return
         spans = self._spans(chosen, ddl)
         while True:
@@ -206,7 +206,7 @@ class Decoding:
 
     def _spans(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
         open_ = _OpenItem(chosen, ddl, everything=self._everything)
-        last = StreamBatch(chosen.places)
+        last = StreamBatch(chosen.transactions)
         try:
             for step in chosen.changes.rows():
                 open_.put(step)
@@ -214,7 +214,7 @@ class Decoding:
                     batch = open_.cut(step)
                     # After the last rows, there are mostly only transactions without rows.
                     yield last if step.is_last else last.joined(batch)
-                    last = batch if step.is_last else StreamBatch(chosen.places)
+                    last = batch if step.is_last else StreamBatch(chosen.transactions)
                     if open_.is_over:
                         break
         except StrataError as error:
@@ -248,7 +248,7 @@ def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
 
 def _behind(
     batch: pa.RecordBatch,
-    transactions: Mapping[int, TransactionPlace],
+    transactions: Mapping[int, StreamTransaction],
     given: Mapping[int, int],
     after: tuple[int, int],
 ) -> Mask:

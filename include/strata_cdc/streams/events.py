@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Along(Struct, frozen=True):
-    """What places of one stream have in common."""
+    """What transactions of one stream have in common."""
 
     source: str
     lineage: str
@@ -35,7 +35,7 @@ class Along(Struct, frozen=True):
     """As `copied_from` of the source."""
 
 
-class TransactionPlace:
+class StreamTransaction:
     """One transaction of a stream: the positions before it, in it, and after it.
 
     A step is a statement or a row; statements are counted first, as they take effect before the rows.
@@ -62,7 +62,7 @@ class TransactionPlace:
 
     @property
     def made_of(self) -> tuple[Along, TransactionColumns, int, int]:
-        """The arguments that it was made with, to make another place of the same transaction."""
+        """The arguments that it was made with, to make the same transaction for another stream."""
         return self._along, self._batch, self._row, self.statements
 
     @cached_property
@@ -116,10 +116,30 @@ class TransactionPlace:
         return str(self.record.gtid) if self.record.gtid else None
 
 
-class RowChange(Struct, frozen=True):
+class _Event(Struct, frozen=True):
+    """What all events of a transaction have."""
+
+    transaction: StreamTransaction
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of the transaction in the landed stream."""
+        return self.transaction.record.seq
+
+    @property
+    def gtid(self) -> str | None:
+        """GTID of the transaction."""
+        return self.transaction.gtid
+
+    @property
+    def committed_at(self) -> int:
+        """Commit time of the transaction, microseconds UTC."""
+        return self.transaction.record.committed_at
+
+
+class RowChange(_Event, frozen=True):
     """A row that was inserted, updated or deleted."""
 
-    place: TransactionPlace
     database: str
     table: str
     op: str
@@ -135,41 +155,20 @@ class RowChange(Struct, frozen=True):
     """Changes of JSON documents that are not whole in the binlog (PARTIAL_JSON), by column."""
 
     @property
-    def seq(self) -> int:
-        """Ordinal of the transaction in the landed stream."""
-        return self.place.record.seq
-
-    @property
-    def gtid(self) -> str | None:
-        """GTID of the transaction."""
-        return self.place.gtid
-
-    @property
-    def committed_at(self) -> int:
-        """Microseconds UTC."""
-        return self.place.record.committed_at
-
-    @property
     def token(self) -> str:
         """A reader that starts with this token gets what follows this row."""
-        return self.place.steps.text(self.place.statements + self.row + 1)
+        return self.transaction.steps.text(self.transaction.statements + self.row + 1)
 
 
-class UnreadableChange(Struct, frozen=True):
+class UnreadableChange(_Event, frozen=True):
     """Stands for a row with values that cannot be read; a program must not mistake it for the row."""
 
-    place: TransactionPlace
     database: str
     table: str
     found: UnreadableRow
     """What could be read of the row, and what could not."""
     schema_version: int
     """As in a `RowChange`."""
-
-    @property
-    def seq(self) -> int:
-        """Ordinal of the transaction in the landed stream."""
-        return self.place.record.seq
 
     @property
     def row(self) -> int:
@@ -179,13 +178,12 @@ class UnreadableChange(Struct, frozen=True):
     @property
     def token(self) -> str:
         """A reader that starts with this token gets what follows this row."""
-        return self.place.steps.text(self.place.statements + self.found.row + 1)
+        return self.transaction.steps.text(self.transaction.statements + self.found.row + 1)
 
 
-class Ddl(Struct, frozen=True):
+class Ddl(_Event, frozen=True):
     """A statement that changes a schema; the rows that need the new schema follow it."""
 
-    place: TransactionPlace
     statement: str
     """Without passwords."""
     number: int
@@ -201,40 +199,28 @@ class Ddl(Struct, frozen=True):
     @property
     def token(self) -> str:
         """A reader that starts with this token gets what follows this statement."""
-        return self.place.steps.text(self.number)
+        return self.transaction.steps.text(self.number)
 
 
-class Commit(Struct, frozen=True):
+class Commit(_Event, frozen=True):
     """The end of a transaction."""
-
-    place: TransactionPlace
-
-    @property
-    def gtid(self) -> str | None:
-        """Its GTID."""
-        return self.place.gtid
-
-    @property
-    def committed_at(self) -> int:
-        """Microseconds UTC."""
-        return self.place.record.committed_at
 
     @property
     def token(self) -> str:
         """A reader that starts with this token gets the next transaction."""
-        return self.place.after_text
+        return self.transaction.after_text
 
 
 class Heartbeat(Struct, frozen=True, dict=True):
     """Nothing has come for a while, or nothing that was requested."""
 
-    place: SourcePosition
+    position: SourcePosition
     """How far the stream has been read."""
 
     @cached_property
     def token(self) -> str:
         """The token of that position."""
-        return to_text(Token((self.place,)))
+        return to_text(Token((self.position,)))
 
 
 Event = RowChange | UnreadableChange | Ddl | Commit | Heartbeat

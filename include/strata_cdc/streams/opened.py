@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.changes.port import SchemaChange
     from strata_cdc.streams.decoding import StreamBatch
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.filter import StreamFilter
     from strata_cdc.streams.port import ChosenTransactions, SourceStream
     from strata_cdc.streams.request import StreamRequest
@@ -40,7 +40,7 @@ class OpenedStream:
         self._decoding = Decoding(request.permit, everything=wanted.everything)
         self.source = source
         """The source, and how far it has been read."""
-        self.stopped_at: TransactionPlace | None = None
+        self.stopped_at: StreamTransaction | None = None
         """The transaction whose fault has ended the stream, if a reader can continue after it."""
         self.unreadable_rows = 0
         """How many of the yielded rows cannot be read."""
@@ -73,7 +73,7 @@ class OpenedStream:
                     self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span
         except _PASSABLE as error:
-            transactions = chosen.places.values()
+            transactions = chosen.transactions.values()
             self.stopped_at = next(
                 (transaction for transaction in transactions if transaction.gtid == error.gtid and error.gtid), None
             )
@@ -95,7 +95,7 @@ def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]
     Raises:
         CorruptEventError: A statement cannot be read.
     """
-    transactions, given = chosen.places, chosen.given
+    transactions, given = chosen.transactions, chosen.given
     return [
         Ddl(
             transactions[schema_change.seq],

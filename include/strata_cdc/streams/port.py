@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
-    from strata_cdc.streams.places import Places
+    from strata_cdc.streams.transactions import StreamTransactions
 
 
 class ChosenTransactions(Struct, frozen=True):
     """Some consecutive transactions of a source, those that are for a reader."""
 
     changes: TransactionChanges
-    places: Places
+    transactions: StreamTransactions
     given: Mapping[int, int]
     """How many steps of a transaction the reader already has, by ordinal."""
 

@@ -15,8 +15,8 @@ from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.source_position import SourcePosition, kept_origins
 from strata_cdc.streams.events import Along
-from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions_along import ExecutedAlong, FilesAlong
+from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,7 @@ class ChosenRows(Struct, frozen=True):
     """The part of an item that is for a reader."""
 
     item: Transactions
-    places: Places
+    transactions: StreamTransactions
     given: Mapping[int, int]
     """How many steps of a transaction the reader already has, by ordinal."""
     passed: list[TransactionRecord]
@@ -141,7 +141,7 @@ def choose(
     rows = opening.rows(batch, first, stop)
     return ChosenRows(
         item,
-        Places(_along(batch, range(first, stop), reached, progress, request), item, rows),
+        StreamTransactions(_along(batch, range(first, stop), reached, progress, request), item, rows),
         opening.begin.steps_given(batch),
         [batch.record(row) for row, _ in batch.marks if first <= row < stop and row not in rows],
         progress.behind(batch, first, stop, reached),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.streams.decoding import StreamBatch
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
 
 _PLACE_BYTES: Final = 2000
 """About how much memory a transaction takes in addition to its rows."""
@@ -115,7 +115,7 @@ class Recent:
             seqs_of_table.setdefault(table, []).append(row_seqs(rows))
         for ddl in span.ddl:
             for table in ddl.named:
-                seqs_of_table.setdefault(table, []).append(np.array([ddl.place.record.seq]))
+                seqs_of_table.setdefault(table, []).append(np.array([ddl.transaction.record.seq]))
         return {table: np.unique(np.concatenate(seqs)) for table, seqs in seqs_of_table.items()}
 
     def _drop(self) -> None:
@@ -132,13 +132,13 @@ class Recent:
             return None
         at = bisect_left(self._spans, 1, key=lambda span: len(span.begun) > 0 and not _has(position, _last_begun(span)))
         for number, recent in enumerate(islice(self._spans, at, None), start=self.first + at):
-            for begun in map(recent.span.places.__getitem__, recent.begun.tolist()):
+            for begun in map(recent.span.transactions.__getitem__, recent.begun.tolist()):
                 if not _has(position, begun):
                     is_here = self._is_in_front_of(position, begun)
                     return SpanCursor(number, begun.record.seq) if is_here else None
         return SpanCursor(self.next) if _is_same(position, self._head) and self._open is None else None
 
-    def _is_in_front_of(self, position: SourcePosition, begun: TransactionPlace) -> bool:
+    def _is_in_front_of(self, position: SourcePosition, begun: StreamTransaction) -> bool:
         """Whether nothing is between a position and a transaction that does not come before it."""
         mine, tail = position.position, self._tail.position
         if isinstance(mine, FilePosition) and isinstance(tail, FilePosition):
@@ -147,7 +147,7 @@ class Recent:
         return begun.before.position == mine
 
 
-def _has(position: SourcePosition, begun: TransactionPlace) -> bool:
+def _has(position: SourcePosition, begun: StreamTransaction) -> bool:
     """Whether a position has a transaction."""
     mine = position.position
     return mine.counted == begun.before.position.counted and mine.contains(begun.transaction)
@@ -157,5 +157,5 @@ def _is_same(position: SourcePosition, other: SourcePosition) -> bool:
     return position.position == other.position and not other.parts
 
 
-def _last_begun(recent: RecentPart) -> TransactionPlace:
-    return recent.span.places[int(recent.begun[-1])]
+def _last_begun(recent: RecentPart) -> StreamTransaction:
+    return recent.span.transactions[int(recent.begun[-1])]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
-    from strata_cdc.streams.events import Event, TransactionPlace
+    from strata_cdc.streams.events import Event, StreamTransaction
     from strata_cdc.streams.unreadable import UnreadableRows
 
 _LAST: Final = 1 << 62
@@ -33,12 +33,12 @@ class Rendering:
 
     def events(self, span: StreamBatch) -> Iterator[Event]:
         """Returns the events of a span, in order."""
-        events: list[tuple[int, int, Event]] = [(ddl.place.record.seq, ddl.number, ddl) for ddl in span.ddl]
+        events: list[tuple[int, int, Event]] = [(ddl.transaction.record.seq, ddl.number, ddl) for ddl in span.ddl]
         for batch in span.batches:
-            for seq, row, change in self._changes(batch, span.places):
-                events.append((seq, span.places[seq].statements + row + 1, change))
-        unreadable = (row for rows in span.unreadable for row in self._unreadable(rows, span.places))
-        events += [(row.seq, row.place.statements + row.row + 1, row) for row in unreadable]
+            for seq, row, change in self._changes(batch, span.transactions):
+                events.append((seq, span.transactions[seq].statements + row + 1, change))
+        unreadable = (row for rows in span.unreadable for row in self._unreadable(rows, span.transactions))
+        events += [(row.seq, row.transaction.statements + row.row + 1, row) for row in unreadable]
         events += [(transaction.record.seq, _LAST, Commit(transaction)) for transaction in span.commits]
         events.sort(key=_ORDER)
         return map(itemgetter(2), events)
@@ -51,7 +51,7 @@ class Rendering:
         return known[0]
 
     def _changes(
-        self, batch: ChangeBatch, transactions: Mapping[int, TransactionPlace]
+        self, batch: ChangeBatch, transactions: Mapping[int, StreamTransaction]
     ) -> Iterator[tuple[int, int, RowChange]]:
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
         befores, afters, diffs = self._table(batch).images(batch.batch, _as_python(batch.definition))
@@ -74,7 +74,7 @@ class Rendering:
             )
 
     def _unreadable(
-        self, rows: UnreadableRows, transactions: Mapping[int, TransactionPlace]
+        self, rows: UnreadableRows, transactions: Mapping[int, StreamTransaction]
     ) -> Iterator[UnreadableChange]:
         table = rows.table
         for row in rows.rows(self._table(rows), _as_python(rows.definition)):

@@ -43,11 +43,11 @@ class StreamSelection:
             batches = [left for batch in batches if (left := _from(batch, first_seq)) is not None]
             unreadable = [rows.chosen(row_seqs(rows.batch) >= first_seq) for rows in unreadable]
             ended = ended[ended >= first_seq]
-            ddl = [statement for statement in ddl if statement.place.record.seq >= first_seq]
+            ddl = [statement for statement in ddl if statement.transaction.record.seq >= first_seq]
         if self._columns is not None:
             readable, unreadable = _parted(unreadable, self._columns)
             batches = [_project(batch, self._columns) for batch in (*batches, *readable)]
-        return StreamBatch(span.places, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
+        return StreamBatch(span.transactions, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
 
 
 def _from(batch: ChangeBatch, first_seq: int) -> ChangeBatch | None:

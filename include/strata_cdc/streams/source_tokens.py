@@ -11,16 +11,16 @@ import numpy as np
 from strata_cdc.changes.texts import Texts
 from strata_cdc.position.executed import is_executed
 from strata_cdc.position.token_packed import growing, packed_place
-from strata_cdc.streams.places import Places
 from strata_cdc.streams.token_texts import Growth, heads_of, heads_one_by_one, joined_heads, tokens_of
 from strata_cdc.streams.transaction_texts import MANY
+from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.token_texts import TokenHeads
 
 
@@ -28,7 +28,7 @@ class SpanTokens(Protocol):
     """The tokens of a span's transactions, as lines have them. The ordinals of transactions are in order."""
 
     @property
-    def own(self) -> Mapping[int, TransactionPlace]:
+    def own(self) -> Mapping[int, StreamTransaction]:
         """The transactions in the source's own stream."""
 
     def after(self, seqs: Ints) -> Texts:
@@ -44,7 +44,7 @@ class SpanTokens(Protocol):
 class SourceTokens:
     """The tokens of one source."""
 
-    def __init__(self, transactions: Mapping[int, TransactionPlace]) -> None:
+    def __init__(self, transactions: Mapping[int, StreamTransaction]) -> None:
         """Takes the transactions of a span."""
         self.own = transactions
 
@@ -74,7 +74,7 @@ class SourceTokens:
         """Returns None: there are none."""
         del seqs
 
-    def _growth(self, run: Ints, index: int, before: int) -> tuple[TransactionPlace, Growth]:
+    def _growth(self, run: Ints, index: int, before: int) -> tuple[StreamTransaction, Growth]:
         """The first transaction of a run, and what changes along the run: numbers that are less by `before` than those
         of the transactions."""
         first = self.own[int(run[0])]
@@ -85,7 +85,7 @@ class SourceTokens:
     def _runs(self, seqs: Ints) -> Iterator[tuple[Ints, int | None]]:
         """Yields runs of transactions that one server has numbered consecutively, and which of the packed numbers grows
         with them; None: their tokens have to be made one by one."""
-        if not isinstance(self.own, Places) or len(seqs) < MANY:
+        if not isinstance(self.own, StreamTransactions) or len(seqs) < MANY:
             yield seqs, None
             return
         batch = self.own.batch

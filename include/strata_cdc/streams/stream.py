@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
-    from strata_cdc.streams.events import Event, TransactionPlace
+    from strata_cdc.streams.events import Event, StreamTransaction
     from strata_cdc.streams.opened import OpenedStream
     from strata_cdc.streams.positions import Bound, Start
     from strata_cdc.streams.request import StreamedSource
@@ -168,7 +168,7 @@ class ChangeStream:
         return 0 if self._opened is None else self._opened.source.last_commit
 
     @property
-    def stopped_at(self) -> TransactionPlace | None:
+    def stopped_at(self) -> StreamTransaction | None:
         """The transaction whose fault has ended the stream, if a reader can continue after it."""
         return None if self._opened is None else self._opened.stopped_at
 

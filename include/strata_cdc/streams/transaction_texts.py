@@ -1,6 +1,6 @@
 """What lines state about their transactions besides tokens: GTID, commit time, number of statements. If there are many
 transactions, the texts are made a column at a time.
-Not here: lines (`writing.py`), tokens (`source_tokens.py`), which transactions (`places.py`)."""
+Not here: lines (`writing.py`), tokens (`source_tokens.py`), which transactions (`transactions.py`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 import numpy as np
 
 from strata_cdc.changes.texts import Texts
-from strata_cdc.streams.places import Places
+from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MANY: Final = 48
@@ -28,12 +28,12 @@ MANY: Final = 48
 class TransactionTexts:
     """Makes the texts of some transactions of a span, in order."""
 
-    def __init__(self, transactions: Mapping[int, TransactionPlace], seqs: Ints) -> None:
-        """Takes the places of the span, and the ordinals of the wanted transactions."""
+    def __init__(self, transactions: Mapping[int, StreamTransaction], seqs: Ints) -> None:
+        """Takes the transactions of the span, and the ordinals of those that are wanted."""
         self._places, self._seqs = transactions, seqs
-        self._columns = transactions if isinstance(transactions, Places) and len(seqs) >= MANY else None
+        self._columns = transactions if isinstance(transactions, StreamTransactions) and len(seqs) >= MANY else None
 
-    def _each(self) -> list[TransactionPlace]:
+    def _each(self) -> list[StreamTransaction]:
         return [self._places[seq] for seq in self._seqs.tolist()]
 
     def statements(self) -> Ints:
@@ -58,7 +58,7 @@ class TransactionTexts:
             return texts, np.arange(len(texts))
         return self._mine(self._columns.time_texts, self._columns)
 
-    def _mine(self, texts: Texts, columns: Places) -> tuple[Texts, Ints]:
+    def _mine(self, texts: Texts, columns: StreamTransactions) -> tuple[Texts, Ints]:
         """From the texts of all transactions of a span, a range that has the texts of these; and which text of it each
         has."""
         ordinals = columns.ordinals(self._seqs)

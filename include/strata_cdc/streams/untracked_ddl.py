@@ -97,9 +97,9 @@ class UntrackedVersions(MemoryStore):
             (*(change for change in stored if self._is_old(change.seq)), *mine), key=lambda entry: entry.order
         )
 
-    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
-        """As `VersionStore.newest_place`."""
-        return super().newest_place(source, before) or self._stored.newest_place(source, before)
+    def newest_position(self, source: str, before: Before) -> VersionPosition | None:
+        """As `VersionStore.newest_position`."""
+        return super().newest_position(source, before) or self._stored.newest_position(source, before)
 
     def names(self, source: str, database: str) -> list[TableName]:
         """As `VersionStore.names`."""

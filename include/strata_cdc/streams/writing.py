@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
-    from strata_cdc.streams.events import Ddl, TransactionPlace
+    from strata_cdc.streams.events import Ddl, StreamTransaction
     from strata_cdc.streams.source_tokens import SpanTokens
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
 
@@ -80,7 +80,7 @@ class Writing:
     def chunks(self, span: StreamBatch) -> Iterator[bytes]:
         """Yields the lines of a span, several at a time."""
         span = put_together(span)
-        return joined(self.lines_of(span, SourceTokens(span.places)))
+        return joined(self.lines_of(span, SourceTokens(span.transactions)))
 
     def lines(self, span: StreamBatch) -> bytes:
         """Returns all lines of a span."""
@@ -89,13 +89,13 @@ class Writing:
     def messages(self, span: StreamBatch) -> Messages:
         """Returns all lines of a span as server-sent events."""
         span = put_together(span)
-        groups = self.lines_of(span, SourceTokens(span.places), _MESSAGES)
+        groups = self.lines_of(span, SourceTokens(span.transactions), _MESSAGES)
         if not groups:
             return NO_MESSAGES
         seq, step = max(
             (int(seq), int(group.steps[group.seqs == seq].max())) for group in groups for seq in [group.seqs.max()]
         )
-        transaction = span.places[seq]
+        transaction = span.transactions[seq]
         last = transaction.after_text if step == _LAST else transaction.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
@@ -107,7 +107,7 @@ class Writing:
             tokens: The tokens of its transactions.
             framing: The text around each line.
         """
-        end = _end(span) + framing.end if span.places else framing.end
+        end = _end(span) + framing.end if span.transactions else framing.end
         parts = [_ddl(span, framing)] if span.ddl else []
         for batch in span.batches:
             values, images = self._table(batch)
@@ -119,7 +119,7 @@ class Writing:
                 parts.append(_rows(batch, columns, tokens, framing, end))
         for unreadable in span.unreadable:
             rows = unreadable.rows(self._table(unreadable)[0])
-            lines = [_unreadable_line(unreadable.table, row, span.places) for row in rows]
+            lines = [_unreadable_line(unreadable.table, row, span.transactions) for row in rows]
             parts.append(_one_by_one(lines, span, framing))
         if len(span.ended):
             parts.append(_commits(span.ended, tokens, framing, end))
@@ -137,7 +137,7 @@ class Writing:
 
 def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
     lines = Texts.of([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
-    seqs, numbers = zip(*((ddl.place.record.seq, ddl.number) for ddl in span.ddl), strict=True)
+    seqs, numbers = zip(*((ddl.transaction.record.seq, ddl.number) for ddl in span.ddl), strict=True)
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
 
@@ -204,11 +204,11 @@ def _facts(facts: TransactionTexts, end: bytes) -> list[LineColumn]:
 
 def _end(span: StreamBatch) -> bytes:
     """The end of all lines of a span: they are all of the same source."""
-    return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
+    return b'","source":%b}' % _source(next(iter(span.transactions.values())).before.source)
 
 
 def _unreadable_line(
-    table: TableName, row: UnreadableRow, transactions: Mapping[int, TransactionPlace]
+    table: TableName, row: UnreadableRow, transactions: Mapping[int, StreamTransaction]
 ) -> dict[str, Any]:
     """The line for a row that cannot be read. Of the keys of a normal line, it has only those of the row's position."""
     seen = {"op": row.op, "before": row.before, "after": row.after}
@@ -233,7 +233,7 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _
     """Lines of rows that are made one by one, without the end that all lines have."""
     seqs, steps, lines = [], [], []
     for line in objects:
-        transaction = span.places[line["seq"]]
+        transaction = span.transactions[line["seq"]]
         step = transaction.statements + line["row"] + 1
         line["token"] = token = transaction.steps.text(step)
         line["committed_at"] = time_text(transaction.record.committed_at)
@@ -251,7 +251,7 @@ def _source(name: str) -> bytes:
 
 
 def _ddl_line(ddl: Ddl) -> bytes:
-    transaction = ddl.place
+    transaction = ddl.transaction
     return _encode(
         {
             "token": ddl.token,

@@ -112,7 +112,7 @@ class OfKeys:
         return pa.array(holds)
 
     def _candidates(self, rows: pa.Table, paths: Sequence[ColumnPath]) -> pa.Array:
-        """Places of the changes that may be of such rows; of all changes if values cannot be compared as they are."""
+        """Numbers of the changes that may be of such rows; of all changes if values cannot be compared as they are."""
         everything = pa.array(range(len(rows)), pa.int64())
         if rows["_invalid"].null_count < len(rows) or any(path.altered for path in paths):
             return everything

@@ -183,7 +183,7 @@ class History:
             return str(position.gtid_set)
         later = [file for file in self._store.files(self._source) if self._is_behind(file, position)]
         known = [((file.last_seq, _END_OF_TRANSACTION), file.gtid_executed) for file in later]
-        version = self._store.newest_place(self._source, self._places_before(position))
+        version = self._store.newest_position(self._source, self._places_before(position))
         if version is not None:
             known.append(((version.seq, version.statement_no), version.gtid_executed))
         return max(known, default=((0, 0), ""))[1]

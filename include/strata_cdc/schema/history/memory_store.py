@@ -117,8 +117,8 @@ class MemoryStore:
         """As `VersionStore.all_entries`."""
         return sorted(self._entries.get(source, ()), key=lambda entry: entry.order)
 
-    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
-        """As `VersionStore.newest_place`."""
+    def newest_position(self, source: str, before: Before) -> VersionPosition | None:
+        """As `VersionStore.newest_position`."""
         positions = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
         return positions[-1] if positions else None
 

@@ -252,7 +252,7 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
 
-    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
+    def newest_position(self, source: str, before: Before) -> VersionPosition | None:
         """The last position of a version that is before a position of the stream."""
         columns = [schema_version.c[name] for name in VersionPosition.__struct_fields__]
         query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))

@@ -55,7 +55,7 @@ class VersionStore(Protocol):
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
 
-    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
+    def newest_position(self, source: str, before: Before) -> VersionPosition | None:
         """The last position of a version that is before a position of the stream."""
 
     def names(self, source: str, database: str) -> list[TableName]:

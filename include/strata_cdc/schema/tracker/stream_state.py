@@ -111,7 +111,7 @@ class StreamState(Struct):
         executed = str(self.executed.build())
         return VersionPosition(at.seq, statement_no, executed, at.committed_at, at.binlog_file, binlog_pos)
 
-    def place_after(self, binlog_file: str | None, binlog_pos: int) -> VersionPosition:
+    def position_after(self, binlog_file: str | None, binlog_pos: int) -> VersionPosition:
         """The place after the last transaction, before the next one, at an offset of a server's file."""
         at = self.position
         return VersionPosition(at.seq + 1, 0, str(self.executed.build()), at.committed_at, binlog_file, binlog_pos)

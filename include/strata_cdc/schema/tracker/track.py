@@ -156,7 +156,7 @@ class Tracker:
         )
         if reason is not None:
             state.executed = ExecutedBuilder(executed | missing)
-            position = state.place_after(start.binlog_file, start.begin_pos)
+            position = state.position_after(start.binlog_file, start.begin_pos)
             version = Version(position, VersionOrigin.GAP, missing=str(missing) or None)
             self._keep(TrackedChange(self._schema.forget_everything(version, reason)))
             self._unstored.has_moved = True
@@ -249,7 +249,9 @@ class Tracker:
         names = names_changed_by(lost, self._store.all_entries(self._state.position.source))
         if names:
             reason = f"the server that continues the stream never executed {lost}, which changed it"
-            version = Version(self._state.place_after(file.start.binlog_file, file.start.begin_pos), VersionOrigin.GAP)
+            version = Version(
+                self._state.position_after(file.start.binlog_file, file.start.begin_pos), VersionOrigin.GAP
+            )
             # It is not stored before snapshots are compared: one from before the replacement would end the gap.
             self._keep(TrackedChange(self._schema.forget(version, names, reason)))
 
@@ -280,7 +282,7 @@ class Tracker:
         state = self._state
         state.position = replace(state.position, lower_case_table_names=snapshot.lower_case_table_names)
         self.flush()
-        end = state.place_after(state.position.binlog_file, state.position.binlog_pos or 0)
+        end = state.position_after(state.position.binlog_file, state.position.binlog_pos or 0)
         reconciliation = reconcile(self._store, snapshot, end)
         self._unstored.versions += self._schema.reconciled(reconciliation)
         self._reporter.note_reconciled(reconciliation)

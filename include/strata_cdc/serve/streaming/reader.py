@@ -232,7 +232,7 @@ class HttpReader:
         """Stores the position of a reader alone after a step."""
         if isinstance(item, Heartbeat):
             self._last = item.token
-            self._place = None if item.place.parts else item.place
+            self._place = None if item.position.parts else item.position
             return
         if messages.data:
             self._last, self._last_sent_at = messages.last, time.monotonic()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_tokens import GroupBatchTokens, GroupTokens
+from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.merge import Merge
-from strata_cdc.groups.pieces import SpanTransactions
 from strata_cdc.groups.vector import GroupPosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition, kept_origins
@@ -21,9 +21,9 @@ from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Along, Ddl
 from strata_cdc.streams.lines import composed
-from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions_along import ExecutedAlong
 from strata_cdc.streams.token_texts import tokens_inside
+from strata_cdc.streams.transactions import StreamTransactions
 from tests.position.test_sets import A, B
 from tests.streams.batches import batch_of_gtids
 from tests.streams.test_transaction_columns import NOW, cut
@@ -52,14 +52,16 @@ class Shard:
         item = Transactions(self.batch, lambda: None, lambda: None, is_landed=True)
         self.rows = np.flatnonzero(np.arange(len(made)) % 17 != left_out)
         copied = {"whole": "", "z": "third"} if name == COPY else {}
-        self.places = Places(Along(name, "first", ExecutedAlong(BASE, self.batch, 0), copied), item, self.rows)
+        self.places = StreamTransactions(
+            Along(name, "first", ExecutedAlong(BASE, self.batch, 0), copied), item, self.rows
+        )
         builder = GtidSetBuilder(BASE)
         self.executed = [BASE]
         for gtid in made:
             builder.add(gtid)
             self.executed.append(builder.build())
 
-    def pieces(self, cuts: list[int], *, partly: bool) -> list[SpanTransactions]:
+    def chunks(self, cuts: list[int], *, partly: bool) -> list[SpanTransactions]:
         """All of them, cut here and there; maybe inside of a transaction."""
         found = []
         borders = sorted({0, len(self.rows), *(at % (len(self.rows) + 1) for at in cuts)})
@@ -81,12 +83,12 @@ def witness(order: list[tuple[Shard, SpanTransactions, int]]) -> list[tuple[str,
     """What `of_columns` gives, from one transaction to the next."""
     places = {one.name: place_of(one.name, BASE) for one, _, _ in order}
     found = []
-    for shard, piece, at in order:
-        row = int(piece.rows[at])
+    for shard, chunk, at in order:
+        row = int(chunk.rows[at])
         gtid, time = shard.batch.record(row).gtid, shard.times[row]
         inside = place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, STEP),))
         text = to_text(Token.over({**places, shard.name: inside}.values()))
-        given = 2 if piece.given(at) else 0
+        given = 2 if chunk.given(at) else 0
         places[shard.name] = (
             place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, given),))
             if given
@@ -96,12 +98,12 @@ def witness(order: list[tuple[Shard, SpanTransactions, int]]) -> list[tuple[str,
     return found
 
 
-def of_columns(stretch: GroupBatch, many: int) -> list[tuple[str, str]]:
+def of_columns(batch: GroupBatch, many: int) -> list[tuple[str, str]]:
     """The token after each transaction, and that of a row of it."""
     found = dict[int, tuple[str, str]]()
-    parts = stretch.parts()
+    parts = batch.parts()
     for places in parts:
-        tokens, count = GroupTokens(GroupBatchTokens(stretch, parts, many), places), len(places)
+        tokens, count = GroupTokens(GroupBatchTokens(batch, parts, many), places), len(places)
         rows = tokens_inside(tokens.inside(places.seqs), np.arange(count), np.full(count, STEP))
         columns = zip(places.ranks.tolist(), cut(tokens.after(places.seqs)), cut(composed(rows, count)), strict=True)
         found |= {rank: texts for rank, *texts in columns}
@@ -128,24 +130,24 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
     owners, merge = dict[int, Shard](), Merge[SpanTransactions](0)
     for shard, (_, _, mine) in zip(shards, lives, strict=True):
         merge.add(shard.name)
-        for piece in shard.pieces(mine, partly=partly):
-            owners[id(piece)] = shard
-            merge.arrive(shard.name, piece.times, piece)
+        for chunk in shard.chunks(mine, partly=partly):
+            owners[id(chunk)] = shard
+            merge.arrive(shard.name, chunk.times, chunk)
         merge.finish(shard.name)
     due = merge.due()
-    order = [(owners[id(run.piece)], run.piece, at) for run in due for at in range(run.begin, run.end)]
+    order = [(owners[id(run.chunk)], run.chunk, at) for run in due for at in range(run.begin, run.end)]
     vector, found = GroupPosition.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
     borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
     for begin, end in pairwise(borders):
-        stretch = GroupBatch(due.between(begin, end), vector)
-        found += of_columns(stretch, many=2)
+        batch = GroupBatch(due.between(begin, end), vector)
+        found += of_columns(batch, many=2)
         one_by_one = [
             (places.ranks[at], place.after_text, place.steps.text(STEP))
-            for places in stretch.parts()
+            for places in batch.parts()
             for at, place in enumerate(places.values())
         ]
         assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
-        vector = stretch.behind
+        vector = batch.behind
     assert found == witness(order)
     assert vector.text == (found[-1][0] if found else vector.text)
 
@@ -156,11 +158,11 @@ def test_a_whole_backlog_is_made_by_columns():
     merge = Merge[SpanTransactions](0)
     for shard in shards:
         merge.add(shard.name)
-        for piece in shard.pieces([200], partly=False):
-            merge.arrive(shard.name, piece.times, piece)
+        for chunk in shard.chunks([200], partly=False):
+            merge.arrive(shard.name, chunk.times, chunk)
         merge.finish(shard.name)
-    stretch = GroupBatch(merge.due(), GroupPosition.of(place_of(shard.name, BASE) for shard in shards))
-    slow = [one for one in GroupBatchTokens(stretch, stretch.parts()).segments if one.moving is None]
+    batch = GroupBatch(merge.due(), GroupPosition.of(place_of(shard.name, BASE) for shard in shards))
+    slow = [one for one in GroupBatchTokens(batch, batch.parts()).segments if one.moving is None]
     assert sum(one.end - one.begin for one in slow) < 50
-    assert len(stretch.due) == 12 * 390
-    assert len(of_columns(stretch, many=48)) == 12 * 390
+    assert len(batch.due) == 12 * 390
+    assert len(of_columns(batch, many=48)) == 12 * 390

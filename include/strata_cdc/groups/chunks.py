@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from strata_cdc.groups.vector import NOWHERE, inside_of
 from strata_cdc.position.sets import DomainWriter
 from strata_cdc.streams.decoding import StreamBatch, row_ordinals, row_seqs
-from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions import Held, gtid_spans_of
+from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Span, Writer
     from strata_cdc.position.source_position import SourcePosition
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.positions import Mask
 
 
@@ -41,12 +41,12 @@ class SpanTransactions:
 
     def __init__(self, span: StreamBatch) -> None:
         """Takes a span of a source's own stream that is not empty."""
-        if not isinstance(span.places, Places):
+        if not isinstance(span.transactions, StreamTransactions):
             raise TypeError("a source's stream gives its transactions in batches")
-        self._span, self.own = span, span.places
+        self._span, self.own = span, span.transactions
         self._row_seqs = [row_seqs(batch.batch) for batch in span.batches]
         self._unreadable_seqs = [row_seqs(rows.batch) for rows in span.unreadable]
-        ddl = [statement.place.record.seq for statement in span.ddl]
+        ddl = [statement.transaction.record.seq for statement in span.ddl]
         seqs = [*self._row_seqs, *self._unreadable_seqs, np.array(ddl, np.int64), span.ended]
         self.seqs: Ints = _together(seqs, self.own.batch)
         """Ordinals of the transactions in the source's stream, in order; `leave_out` removes some."""
@@ -100,8 +100,8 @@ class SpanTransactions:
         breaks = (np.diff(batch.sid_numbers, prepend=-2) != 0) | (np.diff(batch.numbers, prepend=0) != 1)
         return np.cumsum(breaks)[self.rows]
 
-    def place(self, at: int) -> TransactionPlace:
-        """Returns the place of a transaction in the source's own stream."""
+    def transaction(self, at: int) -> StreamTransaction:
+        """Returns a transaction as it is in the source's own stream."""
         return self.own[int(self.seqs[at])]
 
     def given(self, at: int) -> int:
@@ -110,11 +110,11 @@ class SpanTransactions:
 
     def reached(self, at: int) -> SourcePosition:
         """Returns the position of the source after what the span has of a transaction."""
-        transaction, given = self.place(at), self.given(at)
+        transaction, given = self.transaction(at), self.given(at)
         return inside_of(transaction, given) if given else transaction.after
 
-    def part(self, begin: int, end: int, transactions: Mapping[int, TransactionPlace]) -> StreamBatch:
-        """Returns what the span has of some of the transactions, with places of the group."""
+    def part(self, begin: int, end: int, transactions: Mapping[int, StreamTransaction]) -> StreamBatch:
+        """Returns what the span has of some of the transactions, as transactions of the group."""
         wanted = self.seqs[begin:end]
         is_some = len(wanted) < wanted[-1] - wanted[0] + 1
         part = StreamBatch(transactions)
@@ -126,7 +126,7 @@ class SpanTransactions:
             keep = np.isin(seqs, wanted)
             if keep.any():
                 part.unreadable.append(rows.chosen(keep))
-        ddl = ((statement, statement.place.record.seq) for statement in self._span.ddl)
+        ddl = ((statement, statement.transaction.record.seq) for statement in self._span.ddl)
         part.ddl = [replace(statement, place=transactions[seq]) for statement, seq in ddl if seq in transactions]
         part.ended = self._span.ended[np.isin(self._span.ended, wanted)]
         return part
@@ -141,7 +141,7 @@ class SpanTransactions:
         """How many steps of the last transaction there are."""
         seq = int(self._open or 0)
         statements = self.own[seq].statements
-        steps = [ddl.number for ddl in self._span.ddl if ddl.place.record.seq == seq]
+        steps = [ddl.number for ddl in self._span.ddl if ddl.transaction.record.seq == seq]
         for _, batch in self._span.rows:
             rows = row_ordinals(batch)[row_seqs(batch) == seq]
             steps += [statements + int(rows.max()) + 1] if len(rows) else []
@@ -171,7 +171,7 @@ def _some(batch: ChangeBatch, seqs: Ints, wanted: Ints, *, is_some: bool) -> Cha
 class GroupHop(Struct, frozen=True):
     """An event: new sources have taken over from old sources."""
 
-    place: HopPlace
+    place: HopStart
     name: str
     """The name in the journal."""
     epoch: int
@@ -185,7 +185,7 @@ class GroupHop(Struct, frozen=True):
         return self.place.behind.text
 
 
-class HopPlace:
+class HopStart:
     """Where the new sources of a switchover begin."""
 
     def __init__(self, positions: Sequence[SourcePosition], old: Collection[str], least: int) -> None:
@@ -203,24 +203,26 @@ class HopPlace:
 
     def put(self, vector: GroupPosition) -> GroupPosition:
         """Takes the group's position before the switchover; returns the position after it."""
-        ended = [replace(vector.places[name], committed_at=self._least) for name in self._old if name in vector.places]
+        ended = [
+            replace(vector.positions[name], committed_at=self._least) for name in self._old if name in vector.positions
+        ]
         for position in (*ended, *self._places):
             vector = vector.moved(position)
         self.behind = vector
         return vector
 
 
-class HopPiece:
+class DueHop:
     """A chunk that is a switchover; it comes before everything of the new sources."""
 
     def __init__(self, hop: Hop, epoch: int, positions: Sequence[SourcePosition], least: int) -> None:
-        """Takes the switchover, its epoch, and what `HopPlace` takes."""
+        """Takes the switchover, its epoch, and what `HopStart` takes."""
         self.new = tuple(sorted(hop.new))
-        self._place = HopPlace(positions, hop.old.keys(), least)
+        self._place = HopStart(positions, hop.old.keys(), least)
         self.hop = GroupHop(self._place, hop.name, epoch, tuple(sorted(hop.old)), self.new)
 
     def put(self, vector: GroupPosition) -> GroupPosition:
-        """As `HopPlace.put`."""
+        """As `HopStart.put`."""
         return self._place.put(vector)
 
     def line(self) -> bytes:

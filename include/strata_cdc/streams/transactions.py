@@ -1,4 +1,4 @@
-"""The transactions of a batch that a reader gets, each as a `TransactionPlace` that is made when it is requested.
+"""The transactions of a batch that a reader gets, each as a `StreamTransaction` that is made when it is requested.
 Not here: which transactions (`positions.py`), what is in them (`decoding.py`)."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from strata_cdc.changes.texts import moment_texts_of
-from strata_cdc.streams.events import TransactionPlace
+from strata_cdc.streams.events import StreamTransaction
 from strata_cdc.streams.lines import LineColumn, composed, in_digits
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TransactionItem(Protocol):
         """The statements of one of them."""
 
 
-class Places(Mapping[int, TransactionPlace]):
+class StreamTransactions(Mapping[int, StreamTransaction]):
     """By ordinal, in the order of the stream."""
 
     def __init__(self, along: Along, item: TransactionItem, rows: Ints) -> None:
@@ -45,7 +45,7 @@ class Places(Mapping[int, TransactionPlace]):
         """The ordinals of the transactions."""
         self._along, self._item = along, item
         self._statements = {seq: self._count_statements(seq) for seq in self.with_statements()}
-        self._made: dict[int, TransactionPlace] = {}
+        self._made: dict[int, StreamTransaction] = {}
 
     def with_statements(self) -> list[int]:
         """Returns the ordinals of the transactions that have statements, in order."""
@@ -87,13 +87,15 @@ class Places(Mapping[int, TransactionPlace]):
     def _count_statements(self, seq: int) -> int:
         return sum(1 for _ in self._item.statements(self.batch.record(seq - self.batch.first_seq)))
 
-    def __getitem__(self, seq: int) -> TransactionPlace:
+    def __getitem__(self, seq: int) -> StreamTransaction:
         transaction = self._made.get(seq)
         if transaction is None:
             if seq not in self:
                 raise KeyError(seq)
             row = seq - self.batch.first_seq
-            transaction = self._made[seq] = TransactionPlace(self._along, self.batch, row, self._statements.get(seq, 0))
+            transaction = self._made[seq] = StreamTransaction(
+                self._along, self.batch, row, self._statements.get(seq, 0)
+            )
         return transaction
 
     def __contains__(self, seq: object) -> bool:
