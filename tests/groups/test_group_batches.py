@@ -147,7 +147,7 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
             for at, place in enumerate(places.values())
         ]
         assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
-        vector = batch.behind
+        vector = batch.end
     assert found == witness(order)
     assert vector.text == (found[-1][0] if found else vector.text)
 

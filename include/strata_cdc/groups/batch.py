@@ -38,7 +38,7 @@ class GroupBatch:
         self._walks: dict[int, list[GroupPosition]] = {}
 
     @cached_property
-    def behind(self) -> GroupPosition:
+    def end(self) -> GroupPosition:
         """The group's position after the last transaction."""
         return self.at(len(self.due))
 
@@ -114,7 +114,7 @@ class GroupTransaction(StreamTransaction):
     __slots__ = ("_chunk", "_group_batch", "_ordinal", "_rank")
 
     def __init__(self, located: GroupTransactions, ordinal: int) -> None:
-        """Takes the part, and the transaction's ordinal in it. The part refers to the transactions, none of them to it."""
+        """Takes the part, and the transaction's ordinal in it. The part refers to them, none of them to it."""
         self._group_batch, self._rank = located.batch, int(located.ranks[ordinal])
         self._chunk, self._ordinal = located.chunk, located.part.begin + ordinal
         super().__init__(*self._chunk.transaction(self._ordinal).made_of)

@@ -182,7 +182,7 @@ class GroupHop(Struct, frozen=True):
     @property
     def token(self) -> str:
         """A reader that starts with this token reads the new sources."""
-        return self.place.behind.text
+        return self.place.after.text
 
 
 class HopStart:
@@ -199,7 +199,7 @@ class HopStart:
                 gets the same order.
         """
         self._places, self._old, self._least = positions, old, least
-        self.behind = NOWHERE
+        self.after = NOWHERE
 
     def put(self, vector: GroupPosition) -> GroupPosition:
         """Takes the group's position before the switchover; returns the position after it."""
@@ -208,7 +208,7 @@ class HopStart:
         ]
         for position in (*ended, *self._places):
             vector = vector.moved(position)
-        self.behind = vector
+        self.after = vector
         return vector
 
 

@@ -239,7 +239,7 @@ class OpenedGroup:
                 yield first
             else:
                 batch = GroupBatch(cast("DueTransactions[SpanTransactions]", some), self._progress.vector)
-                self._progress = self._progress.behind(batch.behind)
+                self._progress = self._progress.after(batch.end)
                 self.unreadable_rows += sum(
                     part.chunk.count_unreadable(part.begin, part.end) for part in batch.due.parts
                 )

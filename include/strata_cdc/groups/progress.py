@@ -48,7 +48,7 @@ class GroupProgress(Struct, frozen=True):
         is_begin = known is None or known.position == NOTHING
         return replace(self, vector=self.vector.moved(position if known is None or is_begin else known.union(position)))
 
-    def behind(self, vector: GroupPosition) -> GroupProgress:
+    def after(self, vector: GroupPosition) -> GroupProgress:
         """Returns the progress after what is yielded."""
         return replace(self, vector=vector)
 

@@ -158,16 +158,16 @@ class SourceReader(threading.Thread):
     def _prove(self, position: SourcePosition, server: Server) -> ServerMoment | None:
         """Returns what is proved when the stream has reached a position."""
         before, self._asked = self._asked, None
-        if before is not None and self._is_behind(position, before):
+        if before is not None and self._is_after(position, before):
             # This is the previous answer: on a server that never rests, the stream would never reach the newest answer.
             return before
         now = server.ask()
-        if self._is_behind(position, now):
+        if self._is_after(position, now):
             return now
         self._asked = now
         return None
 
-    def _is_behind(self, position: SourcePosition, moment: ServerMoment) -> bool:
+    def _is_after(self, position: SourcePosition, moment: ServerMoment) -> bool:
         return is_executed(position.position) and moment.executed <= position.position
 
     def _reached(self) -> SourcePosition | None:

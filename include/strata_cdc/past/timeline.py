@@ -240,7 +240,7 @@ class Timelines:
         return TableTimeline(table, after, until, parts, begins_unknown or not is_made, unlogged)
 
     def _no_table(self, table: TableName, until: int) -> Usage:
-        changes = [event.change for event in self.events.of(table) if event.behind <= until and event.change]
+        changes = [event.change for event in self.events.of(table) if event.after <= until and event.change]
         later = self._name_after(table, changes[-1].version_id) if changes else None
         if later is not None:
             seq = changes[-1].order[0]
@@ -265,7 +265,7 @@ class Timelines:
         taken: set[tuple[TableName, Order]] = set()
         upper, name = _AFTER_ALL, table
         while True:
-            earlier = [event for event in self.events.of(name) if event.order < upper and event.behind <= until]
+            earlier = [event for event in self.events.of(name) if event.order < upper and event.after <= until]
             for at in range(len(earlier) - 1, -1, -1):
                 event = earlier[at]
                 change = event.change
@@ -334,7 +334,7 @@ class Timelines:
             then = now
             if event.change is not None:
                 now, gap = self._span(named, event.before), event.change.gap
-            if event.behind > after:
+            if event.after > after:
                 parts += self._event(named, ddls, then, now)
         if until > reached:
             parts += self._ranges(events[-1].name, now, gap, reached, until)
@@ -353,7 +353,7 @@ class Timelines:
     ) -> Iterator[TablePart]:
         event, change = named.event, named.event.change
         if event.lost is not None:
-            yield UnknownChanges(named.name, event.before, event.behind, event.lost)
+            yield UnknownChanges(named.name, event.before, event.after, event.lost)
             return
         if change is None:
             removal = self._removals.get((named.name, event.seq))
@@ -388,7 +388,7 @@ class Timelines:
                 yield replace(span, after=after, until=known)
             if known == until:
                 return
-            end = min(self.published.end_behind(known), until)
+            end = min(self.published.end_after(known), until)
             yield UnknownChanges(span.name, known, end, reach.withheld or "they are not published yet")
             after = end
 

@@ -165,7 +165,7 @@ class BinlogSourceStream:
             if chosen is not None:
                 changes = BinlogTransactions(chosen, self._versions, self._rows)
                 yield ChosenTransactions(changes, chosen.transactions, chosen.given)
-                self._progress = chosen.behind
+                self._progress = chosen.progress
             yield None
             is_over = (chosen is not None and chosen.is_last) or self._is_over()
             if isinstance(item.item, Waiting) and not is_over:
@@ -175,12 +175,12 @@ class BinlogSourceStream:
         """Tracks an item, and chooses its transactions."""
         item, self._reached = source_item.item, source_item.reached
         if isinstance(item, Waiting):
-            self._progress = self._progress.behind_head(source_item.reached)
+            self._progress = self._progress.after_head(source_item.reached)
         self._versions.track(item)
         if not isinstance(item, Transactions):
             return None
         if item.batch.last_seq <= self._opening.skip_to and not item.batch.marks:
-            self._progress = self._progress.behind(item.batch, 0, len(item.batch), source_item.reached)
+            self._progress = self._progress.after(item.batch, 0, len(item.batch), source_item.reached)
             return None
         return choose(item, source_item.reached, self._progress, self._opening, self._request)
 

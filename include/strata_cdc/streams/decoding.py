@@ -101,7 +101,7 @@ class _OpenItem:
         """The fault that comes first in the stream."""
         self._fault_at = _END
         """Ordinal of the first transaction whose end is not yielded because of the fault."""
-        self._fault_behind = _NOWHERE
+        self._fault_after = _NOWHERE
         """The transaction and the row at which the fault is: no row from there on is yielded."""
 
     def put(self, step: Decoded) -> None:
@@ -118,8 +118,8 @@ class _OpenItem:
         self._fail(error, self.unended, (self.unended, _END))
 
     def _fail(self, error: StrataError, at: int, after: tuple[int, int]) -> None:
-        if self.fault is None or after < self._fault_behind:
-            self.fault, self._fault_at, self._fault_behind = error, at, after
+        if self.fault is None or after < self._fault_after:
+            self.fault, self._fault_at, self._fault_after = error, at, after
 
     @property
     def is_over(self) -> bool:
@@ -129,12 +129,12 @@ class _OpenItem:
     def cut(self, step: Watermark) -> StreamBatch:
         """Removes and returns the part up to a watermark."""
         self.unended = step.unended_seq
-        after = min(self._fault_behind, step.missing_from or _NOWHERE)
+        after = min(self._fault_after, step.missing_from or _NOWHERE)
         return self._cut(min(self.unended, self._fault_at), after)
 
     def rest(self) -> StreamBatch:
         """Removes and returns everything that is still to be yielded."""
-        return self._cut(self._fault_at, self._fault_behind)
+        return self._cut(self._fault_at, self._fault_after)
 
     def _cut(self, at: int, after: tuple[int, int]) -> StreamBatch:
         """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
@@ -142,11 +142,11 @@ class _OpenItem:
         left, transactions = self._left, self._left.transactions
         span = StreamBatch(transactions)
         for batch in left.batches:
-            keep = _behind(batch.batch, transactions, self._given, after)
+            keep = _after(batch.batch, transactions, self._given, after)
             if keep.any():
                 span.batches.append(batch if keep.all() else replace(batch, batch=batch.batch.filter(keep)))
         for some in left.unreadable:
-            keep = _behind(some.batch, transactions, self._given, after)
+            keep = _after(some.batch, transactions, self._given, after)
             if keep.any():
                 span.unreadable.append(some.chosen(keep))
         span.ddl, ddl = _parted(left.ddl, lambda statement: statement.transaction.record.seq <= at)
@@ -246,7 +246,7 @@ def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
     return _numbers(batch, "_row")
 
 
-def _behind(
+def _after(
     batch: pa.RecordBatch,
     transactions: Mapping[int, StreamTransaction],
     given: Mapping[int, int],

@@ -60,7 +60,7 @@ class Reached(Struct, frozen=True):
     by_file: bool = False
     """Whether positions are files and offsets, because not all transactions of the stream have a GTID."""
 
-    def behind(self, batch: TransactionBatch) -> Reached:
+    def after(self, batch: TransactionBatch) -> Reached:
         """Returns the position after some transactions that follow."""
         last = BinlogPosition.of(batch.binlog_file, int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]))
         executed = batch.added_to(self.executed)
@@ -231,7 +231,7 @@ class LiveHandover:
     def _pass(self, item: Item) -> SourceItem:
         """Moves to the position after an item."""
         if isinstance(item, Transactions):
-            self._reached = self._reached.behind(item.batch)
+            self._reached = self._reached.after(item.batch)
         return SourceItem(item, self._reached)
 
     # What has landed ------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class LiveHandover:
 
     def _pass_head(self, item: Item) -> None:
         """Moves to the position after the head of a file: for a long time, a file may have only its head."""
-        at = item.behind_head if isinstance(item, Waiting) else None
+        at = item.after_head if isinstance(item, Waiting) else None
         reached = self._reached
         if reached.by_file and at is not None and (reached.at is None or reached.at < at):
             self._reached = replace(reached, at=at)

@@ -153,15 +153,15 @@ def _find_start(landed: LandedStream, server: _AskedServer, start: Bound) -> tup
         return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.of(position), None
     if is_executed(position):
         executed = start.executed() if isinstance(start, SourcePosition) else position
-        return _behind_set(landed, server, position, executed or position), Begin.of(start), position
+        return _after_set(landed, server, position, executed or position), Begin.of(start), position
     if isinstance(position, FilePosition):
-        return _behind_file(landed, server, position.at, position.server_uuid), Begin.of(start), None
+        return _after_file(landed, server, position.at, position.server_uuid), Begin.of(start), None
     if isinstance(position, BinlogPosition):
-        return _behind_file(landed, server, position), Begin.of(start), None
+        return _after_file(landed, server, position), Begin.of(start), None
     raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
-def _behind_set(landed: LandedStream, server: _AskedServer, position: Executed, executed: Executed) -> int:
+def _after_set(landed: LandedStream, server: _AskedServer, position: Executed, executed: Executed) -> int:
     """The last ordinal such that a set has all transactions up to it."""
     _refuse_missing(landed, position, server)
     ahead = executed - landed.executed()
@@ -246,7 +246,7 @@ def _early(source: str, first: int | None, earliest: int, gtid: str | None = Non
     ).beginning(_shown(earliest))
 
 
-def _behind_file(landed: LandedStream, asked: _AskedServer, at: BinlogPosition, uuid: str = "") -> int:
+def _after_file(landed: LandedStream, asked: _AskedServer, at: BinlogPosition, uuid: str = "") -> int:
     """The last ordinal before a position in a server's files. `uuid` is the server's UUID, if the position has it."""
     server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
     if uuid not in ("", server):

@@ -57,7 +57,7 @@ class StreamProgress(Struct, frozen=True):
         had = reached.executed | (executed or NOTHING)
         return cls(reached.seq, had, at, reached.clock, reached.last_commit)
 
-    def behind(self, batch: TransactionBatch, first: int, stop: int, reached: Reached) -> StreamProgress:
+    def after(self, batch: TransactionBatch, first: int, stop: int, reached: Reached) -> StreamProgress:
         """Returns the position after the rows of a batch from `first` to the last before `stop`.
 
         Args:
@@ -80,7 +80,7 @@ class StreamProgress(Struct, frozen=True):
             int(batch.commit_timestamps[last]),
         )
 
-    def behind_head(self, reached: Reached) -> StreamProgress:
+    def after_head(self, reached: Reached) -> StreamProgress:
         """Returns the position if nothing comes: everything up to where the source has been read has been looked at."""
         if self.at is None or reached.at is None or self.at.at >= reached.at:
             return self
@@ -112,7 +112,7 @@ class ChosenRows(Struct, frozen=True):
     """How many steps of a transaction the reader already has, by ordinal."""
     passed: list[TransactionRecord]
     """Transactions with an XA mark that are not wanted themselves."""
-    behind: StreamProgress
+    progress: StreamProgress
     """Where the reader is after these transactions."""
     is_last: bool
     """Whether the stream ends with them."""
@@ -144,7 +144,7 @@ def choose(
         StreamTransactions(_along(batch, range(first, stop), reached, progress, request), item, rows),
         opening.begin.steps_given(batch),
         [batch.record(row) for row, _ in batch.marks if first <= row < stop and row not in rows],
-        progress.behind(batch, first, stop, reached),
+        progress.after(batch, first, stop, reached),
         end is not None,
     )
 

@@ -46,7 +46,7 @@ class RecentPart(Struct, frozen=True, eq=False):
     """By table, ordinals of the transactions that changed it, in this span or before."""
     open_seq: int | None
     """The transaction that does not end in the span, if there is such a transaction."""
-    behind: str | None
+    token: str | None
     """The token after the last transaction that ends in the span."""
     size: int
     """Approximate number of bytes."""

@@ -77,7 +77,7 @@ class Lost(Struct, frozen=True):
 class Waiting(Struct, frozen=True):
     """Nothing complete has arrived for now; only from a live server."""
 
-    behind_head: BinlogPosition | None = None
+    after_head: BinlogPosition | None = None
     """Where the transactions of a file begin, once the server has sent everything before them."""
 
 

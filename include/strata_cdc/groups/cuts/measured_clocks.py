@@ -46,7 +46,7 @@ class CutPosition(NamedTuple):
 
 class _Around(NamedTuple):
     before: ClockReading
-    behind: ClockReading
+    after: ClockReading
 
 
 def clock_doubts(positions: Mapping[str, CutPosition], bound: int) -> dict[str, str]:
@@ -139,13 +139,13 @@ def _times(landed: LandedStream, first: int, last: int) -> _Times:
 
 def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
     """How commit times contradict the readings around them; empty: they do not."""
-    first, last = around.before.seq + 1, around.behind.seq
+    first, last = around.before.seq + 1, around.after.seq
     if first < landed.first_seq and first <= last:
         return "what was committed around the cut has been deleted"
     times = _times(landed, first, last)
     if (back := int((times.clock - times.own).max(initial=0))) > bound:
         return f"its clock went back by {back / 1e6:.3f} s around the cut"
-    earliest, latest = around.before.begin - bound, around.behind.end + bound
+    earliest, latest = around.before.begin - bound, around.after.end + bound
     if np.any((times.own < earliest) | (times.own > latest)):
         return "its commit times are not those of the clock that was measured around them"
     return ""

@@ -63,7 +63,7 @@ def tables_to_dump(
         return [name for name in there if matches(name, patterns, folded=folded)]
     wanted = [name for name in there if matches(name, source.settings.mirrors, folded=folded)]
     # If a table has no rows, this is known without reading it.
-    wanted = [name for name in wanted if not discards_rows(history.behind(name, seq).definition)]
+    wanted = [name for name in wanted if not discards_rows(history.after(name, seq).definition)]
     waiting = {(table.database_name, table.table_name) for table in ReadAgainLedger(engine).all(source.name)}
     return [
         name for name in wanted if (name.database, name.table) in waiting or _lacks_rows(source, store, name, is_wrong)
@@ -72,7 +72,7 @@ def tables_to_dump(
 
 def _is_there(history: History, name: TableName, seq: int) -> bool:
     try:
-        history.behind(name, seq)
+        history.after(name, seq)
     except SchemaGapError:
         return False
     return True

@@ -176,7 +176,7 @@ class TableDump:
         """The manifest to continue from; from now on, retention keeps the part of the stream that it needs."""
         store, name = self._source.store, self._source.name
         position = store.position(name)
-        version = History(store, name).behind(self._table, position.seq if position else 0)
+        version = History(store, name).after(self._table, position.seq if position else 0)
         begun = Manifest.begin(name, self._table, version.version_id, version.definition, server_uuid, executed)
         stored = self._folder.manifest()
         kept = stored if stored is not None and stored.goes_on_from(begun) and self._reaches_back(stored) else begun

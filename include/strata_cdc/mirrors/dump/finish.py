@@ -72,7 +72,7 @@ def version_at(source: DumpSource, table: TableName, seq: int, definition: Table
         TableAlteredError: Its columns are different.
     """
     try:
-        version = History(source.store, source.name).behind(table, seq)
+        version = History(source.store, source.name).after(table, seq)
     except SchemaGapError as error:
         raise TableAlteredError(error.message) from error
     if version.definition.columns != definition.columns:

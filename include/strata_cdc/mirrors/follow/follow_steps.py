@@ -145,7 +145,7 @@ def _forget(_: MirrorUpdate, __: SchemaEvent, change: TableChange) -> None:
 def _drop(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> None:
     """The table is dropped or has another name."""
     if update.mirror_in_use is not None:
-        after, lost = update.position(event.behind, change.version_id), update.lost
+        after, lost = update.position(event.after, change.version_id), update.lost
         # Two commits: an update that moves the rows to another name finds the first one.
         update.commit(lambda at: at.stopped_for(None) if lost is None else lost.marked(at))
         update.commit(lambda at: at.dropped(after))
@@ -154,7 +154,7 @@ def _drop(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> None
 
 def _begin(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> None:
     """The mirror gets the rows that the statement adds, whatever rows it had before."""
-    position = update.position(event.behind, change.version_id)
+    position = update.position(event.after, change.version_id)
     if update.mirror_in_use is None or change.effect.makes_table:
         update.make(change, update.rows.added_by(event, change), position)
     else:
@@ -163,7 +163,7 @@ def _begin(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> Non
 
 def _take_over(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> None:
     """The mirror gets the rows of another table, which has this name now."""
-    position = update.position(event.behind, change.version_id)
+    position = update.position(event.after, change.version_id)
     before = mirror_before(update.follower, change.renamed_from or change.name, event, update.table)
     update.make(change, converted_rows(before, change), position, RowsFrom.MIRROR)
 
@@ -173,7 +173,7 @@ def _alter(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> Non
     if update.mirror_in_use is None:
         raise CannotFollowError(NEVER_DUMPED if update.lost is None else update.lost.reason)
     if update.lost is None:
-        after = update.position(event.behind, change.version_id)
+        after = update.position(event.after, change.version_id)
         renames = update.follower.renames(update.table)
         update.commit(lambda at: altered(at, change, after, renames))
 
@@ -203,7 +203,7 @@ def _empty(update: MirrorUpdate, event: SchemaEvent) -> None:
     current = update.current
     if current is None or current.definition is None:
         return
-    position = update.position(event.behind)
+    position = update.position(event.after)
     if update.mirror_in_use is None:
         update.make(current, [], position)
     else:
@@ -216,7 +216,7 @@ def _rearrange(update: MirrorUpdate, event: SchemaEvent) -> None:
     held = None if effect is None else effect.held
     if effect is None or held is None or update.lost is not None:
         return
-    position = update.position(event.behind)
+    position = update.position(event.after)
     other = effect.exchanged_with
     if other is None:
         update.commit(lambda at: rearranged(at, position, held))

@@ -119,7 +119,7 @@ def lacks_older_rows(mirror: Mirror, schema_events: SchemaEvents) -> bool:
     if operation != _MADE or made.files:
         return False
     at = schema_events.change_at(mirror.table, made.position.seq, made.position.schema_version)
-    if at is None or at.behind != made.position.seq or not _keeps_unknown_rows(at):
+    if at is None or at.after != made.position.seq or not _keeps_unknown_rows(at):
         return False
     since = [
         event for event in schema_events.of(mirror.table) if at.order < event.order and event.seq <= mirror.position.seq

@@ -117,12 +117,12 @@ class Published:
             newest = self._ledger.last_seq_published(self._source, (table.database, table.table), end)
         return newest is not None and newest > after
 
-    def start_behind(self, seq: int) -> int | None:
+    def start_after(self, seq: int) -> int | None:
         """Start of the interval of the next transaction; None if that is in no closed interval."""
         at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         return self._closed[at].start if at < len(self._closed) else None
 
-    def end_behind(self, seq: int) -> int:
+    def end_after(self, seq: int) -> int:
         """Ordinal of the last transaction in the interval of the next transaction; of a transaction that is in no
         closed interval, the one before the next closed interval, or a number after all."""
         at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)

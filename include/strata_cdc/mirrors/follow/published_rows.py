@@ -62,8 +62,8 @@ class PublishedRows:
 
     def applied(self, position: MirrorPosition, until: int) -> str:
         """The note of the applied files for a commit that brings a mirror from a position to a transaction."""
-        known, start_behind = AppliedFiles.read(position.taken), self._follower.published.start_behind
-        first, last = start_behind(position.seq) if known is None else known.first, start_behind(until - 1)
+        known, start_after = AppliedFiles.read(position.taken), self._follower.published.start_after
+        first, last = start_after(position.seq) if known is None else known.first, start_after(until - 1)
         if first is None or last is None:
             return position.taken
         return self.changes.taken(known, first, last, (position.seq, until)).text

@@ -71,7 +71,7 @@ class SchemaEvent(Struct, frozen=True):
         return self.seq - 1
 
     @property
-    def behind(self) -> int:
+    def after(self) -> int:
         """Ordinal of the last transaction once it has happened."""
         return self.seq if self.is_statement else self.seq - 1
 
@@ -114,7 +114,7 @@ class SchemaEvents:
         """The same without what happened after a transaction."""
         made = copy(self)
         made._of = {  # noqa: SLF001  a copy of this value
-            table: [event for event in events if event.behind <= seq] for table, events in self._of.items()
+            table: [event for event in events if event.after <= seq] for table, events in self._of.items()
         }
         return made
 
@@ -136,7 +136,7 @@ class SchemaEvents:
         )
         if known is not None:
             return known
-        at = bisect_right(changes, seq, key=lambda change: change.behind)
+        at = bisect_right(changes, seq, key=lambda change: change.after)
         return changes[at - 1] if at else None
 
     def same_rows(self, table: TableName, version_id: int) -> frozenset[int]:

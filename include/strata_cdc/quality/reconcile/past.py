@@ -68,16 +68,16 @@ class TablePast(Struct, frozen=True):
 
     def until(self, seq: int) -> TablePast:
         """Up to and with a transaction."""
-        table_changes = tuple(change for change in self.table_changes if self._holds_behind(change) <= seq)
+        table_changes = tuple(change for change in self.table_changes if self._holds_after(change) <= seq)
         removals = tuple(removal for removal in self.removals if removal.seq <= seq)
         return TablePast(self.name, self.names, table_changes, removals, self.made_by)
 
     def later(self, seq: int) -> list[int]:
         """Ordinals of later transactions that made something else of it, or removed rows."""
-        turned = (self._holds_behind(change) for change in self.table_changes)
+        turned = (self._holds_after(change) for change in self.table_changes)
         return sorted(at for at in {*turned, *(removal.seq for removal in self.removals)} if at > seq)
 
-    def _holds_behind(self, change: TableChange) -> int:
+    def _holds_after(self, change: TableChange) -> int:
         """Ordinal of the transaction from which on it says what the table is: what a reading of the server found has
         the ordinal of the transaction before which it was read, which may not have come yet."""
         is_read = change.order[1] == 0 and self.made_by.get(change.version_id) is VersionOrigin.BASELINE

@@ -320,7 +320,7 @@ def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
             cursor.skip()
         if cursor.word == "(":
             cursor.skip_parentheses()
-    return ExpressionDefault(cursor.tokens.opened(offset, cursor.behind))
+    return ExpressionDefault(cursor.tokens.opened(offset, cursor.end))
 
 
 def _is_literal(cursor: TokenCursor) -> bool:

@@ -131,7 +131,7 @@ class TokenCursor:
         return self.tokens.spans[self.at][0]
 
     @property
-    def behind(self) -> int:
+    def end(self) -> int:
         """The end of the last token that was read, in `text` (characters)."""
         return self.tokens.spans[self.at - 1][1] if self.at else 0
 

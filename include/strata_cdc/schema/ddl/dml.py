@@ -34,7 +34,7 @@ def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, .
     it is not such a statement. No text shows what triggers and functions change."""
     start = statement.lstrip(_BLANKS)
     if start[:2] in {"/*", "--"} or start[:1] == "#":
-        start = _behind_comments(start)
+        start = _after_comments(start)
     if start[:3].upper() == "SET":
         return _with_settings(statement, context)
     if not start[:7].upper().startswith(_STARTS):
@@ -110,7 +110,7 @@ def _listed(cursor: TokenCursor) -> list[TableName]:
     return names
 
 
-def _behind_comments(text: str) -> str:
+def _after_comments(text: str) -> str:
     while True:
         if text.startswith("/*") and not text.startswith(("/*!", "/*+")):
             text = text.partition("*/")[2]

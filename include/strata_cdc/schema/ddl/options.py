@@ -157,4 +157,4 @@ def read_partitioning(cursor: TokenCursor) -> str:
             cursor.skip_parentheses()
         else:
             cursor.at += 1
-    return cursor.tokens.opened(begin, cursor.behind)
+    return cursor.tokens.opened(begin, cursor.end)

@@ -128,7 +128,7 @@ class History:
         following = bisect_right(seqs, seq)
         return seqs[following] - 1 if following < len(seqs) else max(seq, self.tracked.seq)
 
-    def behind(self, table: TableName, seq: int) -> SchemaVersion:
+    def after(self, table: TableName, seq: int) -> SchemaVersion:
         """The version that is valid after a transaction, for callers that read the table itself: a snapshot at the end
         of the stream is stored at a position before the next transaction.
 
@@ -181,7 +181,7 @@ class History:
         """
         if isinstance(position, AtGtidSet):
             return str(position.gtid_set)
-        later = [file for file in self._store.files(self._source) if self._is_behind(file, position)]
+        later = [file for file in self._store.files(self._source) if self._is_after(file, position)]
         known = [((file.last_seq, _END_OF_TRANSACTION), file.gtid_executed) for file in later]
         version = self._store.newest_position(self._source, self._places_before(position))
         if version is not None:
@@ -309,7 +309,7 @@ class History:
             remedy=f"Ask by `--gtid-set`, or track the file: `strata track FILES --source {self._source} --store URL`.",
         )
 
-    def _is_behind(self, file: TrackedFile, position: StreamPosition) -> bool:
+    def _is_after(self, file: TrackedFile, position: StreamPosition) -> bool:
         """Whether all of a file is before a position."""
         if isinstance(position, AtSeq):
             return file.last_seq <= position.seq

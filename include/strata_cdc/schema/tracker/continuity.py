@@ -9,7 +9,7 @@ from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.history.versions import VersionOrigin
-from strata_cdc.schema.tracker.stream import is_at_or_behind
+from strata_cdc.schema.tracker.stream import is_at_or_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,4 +105,4 @@ def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: Exec
         return parse_executed(snapshot.gtid_executed) <= executed
     if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
         return False
-    return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)
+    return is_at_or_after(start.binlog_file, binlog_pos, snapshot.position)

@@ -44,7 +44,7 @@ from strata_cdc.schema.history.versions import (
 )
 from strata_cdc.schema.history.view_history import ViewHistory
 from strata_cdc.schema.model.types import shown_text
-from strata_cdc.schema.tracker.stream import is_at_or_behind
+from strata_cdc.schema.tracker.stream import is_at_or_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,14 +157,14 @@ def _reconcile_at(
 ) -> Reconciliation:
     """Like `reconcile`, for a snapshot of one position in the files of the server that has this stream."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
-    if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
+    if begin and is_at_or_after(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
         return _useless(f"the stream begins after {position}, and any DDL in between may have come after it")
     changed: list[StoredEntry | StoredView] = [*entries, *store.all_views(snapshot.source)]
     touched = {
         entry.name
         for entry in changed
         if (entry.is_statement or (entry.origin is VersionOrigin.GAP and entry.seq > 0))
-        and is_at_or_behind(entry.binlog_file or "", entry.binlog_pos or 0, position)
+        and is_at_or_after(entry.binlog_file or "", entry.binlog_pos or 0, position)
     }
     return _Reconciling(store, snapshot, entries, touched, end).result()
 

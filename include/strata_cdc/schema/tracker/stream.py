@@ -107,7 +107,7 @@ class TrackReport(Struct):
         return [str(notice) for notice in worst_first(self.notices)]
 
 
-def is_at_or_behind(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:
+def is_at_or_after(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:
     """Whether a position is equal to or after another position in the same server's files; False for a file without a
     number."""
     return (file_number(binlog_file), binlog_pos) >= (position.file_number, position.offset)

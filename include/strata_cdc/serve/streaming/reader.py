@@ -315,7 +315,7 @@ class HttpReader:
         part = hub.recent[cursor.number]
         messages = await hub.messages(self._wish, cursor)
         inside = part.open_seq is not None and messages.last_seq == part.open_seq
-        self._last = messages.last if inside else part.behind or self._last
+        self._last = messages.last if inside else part.token or self._last
         if messages.data:
             self._last_sent_at = time.monotonic()
         return messages.data

@@ -103,7 +103,7 @@ def _take(
 def _mirror_of(
     source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: DumpWindow
 ) -> TableDumped:
-    definition = History(source.store, source.name).behind(table, window.last_seq).definition
+    definition = History(source.store, source.name).after(table, window.last_seq).definition
     _refuse_lossy(definition)
     loaded = with_json_texts(definition)
     with server.connect() as connection:
