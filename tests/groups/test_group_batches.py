@@ -136,7 +136,7 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
         merge.finish(shard.name)
     due = merge.due()
     order = [(owners[id(run.chunk)], run.chunk, at) for run in due for at in range(run.begin, run.end)]
-    vector, found = GroupPosition.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
+    vector, found = GroupPosition.from_positions(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
     borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
     for begin, end in pairwise(borders):
         batch = GroupBatch(due.between(begin, end), vector)
@@ -161,7 +161,7 @@ def test_a_whole_backlog_is_made_by_columns():
         for chunk in shard.chunks([200], partly=False):
             merge.arrive(shard.name, chunk.times, chunk)
         merge.finish(shard.name)
-    batch = GroupBatch(merge.due(), GroupPosition.of(place_of(shard.name, BASE) for shard in shards))
+    batch = GroupBatch(merge.due(), GroupPosition.from_positions(place_of(shard.name, BASE) for shard in shards))
     slow = [one for one in GroupBatchTokens(batch, batch.parts()).segments if one.moving is None]
     assert sum(one.end - one.begin for one in slow) < 50
     assert len(batch.due) == 12 * 390

@@ -30,7 +30,7 @@ def place(at: int, last: int, *steps: int) -> SourcePosition:
 def test_the_text_is_that_of_the_token(at, steps):
     places = [place(one, 5) for one in range(3)]
     places[at] = place(at, 7, *steps)
-    vector = GroupPosition.of(reversed(places))
+    vector = GroupPosition.from_positions(reversed(places))
     assert vector.text == to_text(vector.token) == to_text(Token.over(places))
     assert from_text(vector.text) == vector.token
 
@@ -40,7 +40,7 @@ def test_the_text_is_that_of_the_token(at, steps):
 def test_the_texts_of_steps_are_those_of_tokens(at, other):
     """Also while another source stands inside of a transaction."""
     places = [place(one, 5, *(other if one != at else ())) for one in range(3)]
-    texts = GroupPosition.of(places).inside(
+    texts = GroupPosition.from_positions(places).inside(
         replace(places[at], parts=(PartialTransaction(Gtid.parse(f"{UUIDS[at]}:6"), 1),))
     )
     for steps in (1, 2, 70_000):
@@ -54,7 +54,7 @@ def test_one_place_is_as_it_was():
 
 
 def test_moving_one_source_leaves_the_others():
-    before = GroupPosition.of([place(0, 5), place(2, 5)])
+    before = GroupPosition.from_positions([place(0, 5), place(2, 5)])
     after = before.moved(place(0, 6)).moved(place(1, 1))
     assert [one.source for one in after.positions.values()] == ["shard_a", "shard_b", "shard_c"]
     assert before.token.compare(after.token) is Order.BEFORE
@@ -62,4 +62,4 @@ def test_moving_one_source_leaves_the_others():
 
 def test_more_sources_than_a_short_array_has():
     places = [SourcePosition(f"s{at:02}", GtidSet.parse(f"{UUIDS[0]}:1-{at + 1}"), "", 0) for at in range(40)]
-    assert from_text(GroupPosition.of(places).text) == Token.over(places)
+    assert from_text(GroupPosition.from_positions(places).text) == Token.over(places)

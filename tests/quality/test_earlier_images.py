@@ -111,7 +111,7 @@ class World:
             limits=reasons.SearchLimits(files=most),
         )
         tasks = [task_of(one, file, sampling_of(keys, start)) for start, one in subjects.items() for file in one.files]
-        passed = Passed.of((task, pass_over(task)) for task in tasks)
+        passed = Passed.from_passes((task, pass_over(task)) for task in tasks)
         return work.compare(passed.firsts(), passed.profiles(), keys).get((NOW, str(ORDERS)))
 
     def says(self, *rows: dict[str, Any], past: EarlierTable | None = None, **more: Any) -> Any:
@@ -143,7 +143,7 @@ def test_the_verdict_says_so(world: World) -> None:
     subject = world.subject((1, [update(21, image(1, 7), image(1, 2)), delete(22, image(2)), delete(23, image(3))]))
     found = world.compare(subject)
     tasks = [task_of(subject, file) for file in subject.files]
-    passed = Passed.of((task, pass_over(task)) for task in tasks)
+    passed = Passed.from_passes((task, pass_over(task)) for task in tasks)
     (failure,) = judge_table(PassEngine(passed, lambda *_: []), "now", subject, found).failures
     assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
     assert failure.message == (
@@ -408,7 +408,7 @@ def test_a_plan_without_a_past_compares_nothing(world: World) -> None:
     world.publish([insert(1, image(1))])
     subject = world.subject((1, [delete(21, image(1))]))
     tasks = [task_of(subject, file, sampling_of(None, NOW)) for file in subject.files]
-    passed = Passed.of((task, pass_over(task)) for task in tasks)
+    passed = Passed.from_passes((task, pass_over(task)) for task in tasks)
     plan = RunPlan(SOURCE, "r", world.lake, (Interval(NOW, NOW + FIVE_MINUTES, 0, 99, ""),))
     work = EarlierImages(world.lake, plan, Decoded(()), RunPast(), {NOW: [subject]})
     (found,) = work.compare(passed.firsts(), passed.profiles(), None).values()

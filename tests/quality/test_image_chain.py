@@ -78,7 +78,7 @@ def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffle
     subject = TableSubject(ORDERS, tuple(files), StreamFacts(len(rows), 1, 20, (1,)), {1: SHAPE})
     tasks = [task_of(subject, file) for file in files]
     buffers = PassBuffers()  # of one file after the other, as in a thread
-    engine = PassEngine(Passed.of((task, pass_over(task, buffers)) for task in tasks), lambda *_: [])
+    engine = PassEngine(Passed.from_passes((task, pass_over(task, buffers)) for task in tasks), lambda *_: [])
     judge_interval(engine, "shop", INTERVAL, "now", [subject])
     (found,) = (one.found for suite in engine.suites for one in suite.rules if one.rule.chain is not None)
     assert [json.loads(example.text)["_seq"] for example in found.examples] == sorted(

@@ -192,7 +192,7 @@ def by_pass(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalV
 
     tasks = [task_of(one, file) for one in subjects for file in one.files]
     return judge_interval(
-        PassEngine(Passed.of((task, pass_over(task)) for task in tasks), own), "shop", 0, "now", subjects
+        PassEngine(Passed.from_passes((task, pass_over(task)) for task in tasks), own), "shop", 0, "now", subjects
     )
 
 

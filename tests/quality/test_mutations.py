@@ -252,7 +252,7 @@ def mutated(folder: Path, name: str, parts: int = 1) -> TableSubject:
 
 def passed(subjects: Sequence[TableSubject]) -> Passed:
     tasks = [task_of(one, file) for one in subjects for file in one.files]
-    return Passed.of((task, pass_over(task)) for task in tasks)
+    return Passed.from_passes((task, pass_over(task)) for task in tasks)
 
 
 def by_pass(*subjects: TableSubject) -> list[Failure]:

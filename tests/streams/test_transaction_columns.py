@@ -52,7 +52,7 @@ positions = (
 
 @given(batches, positions | st.none(), st.integers(0, 6))
 def test_a_reader_gets_those_that_are_behind_his_position(batch, bound, first):
-    begin, first = Begin.of(bound), min(first, len(batch))
+    begin, first = Begin.from_bound(bound), min(first, len(batch))
     found = begin.rows(batch, first, len(batch)).tolist()
     assert found == [row for row, record in enumerate(batch.records()) if row >= first and is_behind(bound, record)]
     assert [batch.record(row) for row in range(len(batch))] == list(batch.records())
@@ -89,7 +89,7 @@ def ends_at(bound, had, batch, first):
 
 @given(batches, positions | st.integers(1, 15), sets, st.integers(0, 5))
 def test_a_stream_ends_where_it_would_one_transaction_after_the_other(batch, bound, had, first):
-    end, first = End.of(bound), min(first, len(batch) - 1)
+    end, first = End.from_bound(bound), min(first, len(batch) - 1)
     assert end.stop(batch, first, had) == ends_at(bound, had, batch, first)
 
 
@@ -102,12 +102,12 @@ def test_the_steps_that_a_reader_has_are_found():
         0,
         (PartialTransaction(Gtid.of(A, 6), 4), PartialTransaction(Gtid.of(B, 6), 9)),
     )
-    assert Begin.of(inside).steps_given(batch) == {4: 4}
+    assert Begin.from_bound(inside).steps_given(batch) == {4: 4}
     at, elsewhere = BinlogPosition.of("b.000002", 4 + BYTES), BinlogPosition.of("b.000002", 5)
     inside_here = SourcePosition("s", FilePosition(A, at), parts=(PartialTransaction(at, 3),))
-    assert Begin.of(inside_here).steps_given(batch) == {4: 3}
+    assert Begin.from_bound(inside_here).steps_given(batch) == {4: 3}
     inside_elsewhere = SourcePosition("s", FilePosition(A, elsewhere), parts=(PartialTransaction(elsewhere, 3),))
-    assert Begin.of(inside_elsewhere).steps_given(batch) == {}
+    assert Begin.from_bound(inside_elsewhere).steps_given(batch) == {}
 
 
 # Texts --------------------------------------------------------------------------------------------------

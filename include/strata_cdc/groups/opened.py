@@ -57,7 +57,7 @@ class OpenedGroup:
         self._arrivals = Arrivals(request, self._clocks)
         self._merge: Merge[SpanTransactions | DueHop] = Merge(group.max_skew)
         self._watch = Watch(group.name, group.max_skew)
-        self._progress = GroupProgress(GroupPosition.of(request.starts.positions()))
+        self._progress = GroupProgress(GroupPosition.from_positions(request.starts.positions()))
         self._failed: dict[str, StrataError] = {}
         self._last_commits: dict[str, int] = {}
         """`Ended.last_commit` of sources that have ended."""

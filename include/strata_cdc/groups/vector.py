@@ -30,7 +30,7 @@ class GroupPosition:
         """The packed positions by source, in the order of the names."""
 
     @classmethod
-    def of(cls, positions: Iterable[SourcePosition] = ()) -> Self:
+    def from_positions(cls, positions: Iterable[SourcePosition] = ()) -> Self:
         """Makes it from a position for each source that has one."""
         ordered = {position.source: position for position in sorted(positions, key=lambda position: position.source)}
         return cls(ordered, {source: packed_place(position) for source, position in ordered.items()})
@@ -38,7 +38,7 @@ class GroupPosition:
     def moved(self, position: SourcePosition) -> GroupPosition:
         """Returns it with one source at another position."""
         if position.source not in self._places:
-            return GroupPosition.of((*self._places.values(), position))
+            return GroupPosition.from_positions((*self._places.values(), position))
         # A key that exists keeps its place in the order.
         return GroupPosition(
             {**self._places, position.source: position}, {**self.packed, position.source: packed_place(position)}

@@ -28,7 +28,7 @@ class AppliedFiles(Struct, frozen=True):
     digest: str
 
     @classmethod
-    def of(cls, files: Mapping[str, int], version: int, first: int, last: int) -> Self:
+    def from_files(cls, files: Mapping[str, int], version: int, first: int, last: int) -> Self:
         """The current files of a change table.
 
         Args:
@@ -43,7 +43,7 @@ class AppliedFiles(Struct, frozen=True):
 
     def still_holds(self, files: Mapping[str, int]) -> bool:
         """Whether a newer state of the change table has the same files in these intervals."""
-        return AppliedFiles.of(files, self.version, self.first, self.last).digest == self.digest
+        return AppliedFiles.from_files(files, self.version, self.first, self.last).digest == self.digest
 
     def after(self, commits: Iterable[FileCommit]) -> Self | None:
         """The same after commits that have not changed the rows of these intervals; None if one has.

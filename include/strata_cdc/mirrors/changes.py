@@ -137,7 +137,7 @@ class PublishedChanges:
             moved = before if before.still_holds(self._files) else self._after(before)
             first = before.first if moved is None else moved.first
         starts = [self._files[path] for path in self._bounds if self._may_have(path, applied)]
-        return AppliedFiles.of(self._files, self.version, min([first, *starts]), max([last, *starts]))
+        return AppliedFiles.from_files(self._files, self.version, min([first, *starts]), max([last, *starts]))
 
     def still_has(self, taken: AppliedFiles) -> bool:
         """Whether it still has the files that were applied, or others with the same rows."""

@@ -59,7 +59,7 @@ def newer(snapshot: LogSnapshot) -> LogSnapshot:
         DamagedFileError: As `read_snapshot`.
         LakeUnavailableError: The storage does not answer.
     """
-    state = LogState.of(snapshot)
+    state = LogState.from_snapshot(snapshot)
     while (actions := _read_commit(snapshot.url, state.version + 1)) is not None:
         state.take_commit(state.version + 1, actions)
     if not Folder.open(f"{snapshot.url}/{LOG}").exists(f"{state.version:0{_DIGITS}d}.json"):
@@ -94,7 +94,7 @@ def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Itera
         return
     yield _operation(url, first), snapshot
     for version in range(first + 1, until + 1):
-        state = LogState.of(snapshot)
+        state = LogState.from_snapshot(snapshot)
         _read_commits(state, range(version, version + 1), {version})
         snapshot = state.snapshot()
         yield _operation(url, version), snapshot

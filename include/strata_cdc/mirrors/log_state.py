@@ -32,7 +32,7 @@ class LogState:
         self.foreign: list[ForeignCommit] = []
 
     @classmethod
-    def of(cls, snapshot: LogSnapshot) -> Self:
+    def from_snapshot(cls, snapshot: LogSnapshot) -> Self:
         """A state that continues from a snapshot."""
         state = cls(snapshot.url)
         state.version, state.position = snapshot.version, snapshot.position

@@ -109,7 +109,7 @@ class _OpenItem:
         if isinstance(step, ChangeBatch):
             self._left.batches.append(step)
         elif isinstance(step, QuarantinedRows):
-            self._left.unreadable.append(UnreadableRows.of(step))
+            self._left.unreadable.append(UnreadableRows.from_quarantined(step))
         elif isinstance(step, Hole):
             self._fail(step.error, step.seq, (step.seq, 0))
 

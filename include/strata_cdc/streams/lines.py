@@ -66,7 +66,7 @@ class LineColumn(Struct, frozen=True, eq=False, dict=True):
         return cls(constant_texts(text))
 
     @classmethod
-    def of(cls, texts: Sequence[bytes], chosen: Ints) -> LineColumn:
+    def from_texts(cls, texts: Sequence[bytes], chosen: Ints) -> LineColumn:
         """Makes a column of a few texts that are used often."""
         return cls(constant_texts(*texts), chosen)
 
@@ -216,11 +216,11 @@ class ImageTexts:
         before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
         after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
         return [
-            LineColumn.of(opened, ops),
+            LineColumn.from_texts(opened, ops),
             *before,
-            LineColumn.of([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
+            LineColumn.from_texts([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
             *after,
-            LineColumn.of([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
+            LineColumn.from_texts([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
         ]
 
     def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
@@ -235,12 +235,12 @@ class ImageTexts:
                 states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
             key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
             image_columns += [
-                LineColumn.of([b"", key + quote, key + b"null"], states),
+                LineColumn.from_texts([b"", key + quote, key + b"null"], states),
                 LineColumn(values.texts, None, states != _VALUE),
             ]
             closing = quote
             if quote and column.null_count:
                 # Not every line has a value to close.
-                image_columns.append(LineColumn.of([b"", quote, b""], states))
+                image_columns.append(LineColumn.from_texts([b"", quote, b""], states))
                 closing = b""
         return image_columns, closing

@@ -145,19 +145,19 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
 def _find_start(landed: LandedStream, server: _AskedServer, start: Bound) -> tuple[int, Begin, Executed | None]:
     first = landed.first_seq - 1
     if isinstance(start, Edge):
-        return (landed.last_seq if start is Edge.LANDED else first), Begin.of(None), None
+        return (landed.last_seq if start is Edge.LANDED else first), Begin.from_bound(None), None
     position = start.position if isinstance(start, SourcePosition) else start
     if isinstance(position, datetime):
         if landed.segments:
             _refuse_before_landed(landed, micros(position))
-        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.of(position), None
+        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.from_bound(position), None
     if is_executed(position):
         executed = start.executed() if isinstance(start, SourcePosition) else position
-        return _after_set(landed, server, position, executed or position), Begin.of(start), position
+        return _after_set(landed, server, position, executed or position), Begin.from_bound(start), position
     if isinstance(position, FilePosition):
-        return _after_file(landed, server, position.at, position.server_uuid), Begin.of(start), None
+        return _after_file(landed, server, position.at, position.server_uuid), Begin.from_bound(start), None
     if isinstance(position, BinlogPosition):
-        return _after_file(landed, server, position), Begin.of(start), None
+        return _after_file(landed, server, position), Begin.from_bound(start), None
     raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
@@ -361,20 +361,20 @@ def _other_server(landed: LandedStream, wanted: str, received: str) -> SourceDiv
 
 def _find_end(landed: LandedStream, server: _AskedServer, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
     if until is Edge.LANDED:
-        return (End.of(landed.last_seq),)
+        return (End.from_bound(landed.last_seq),)
     if until is Edge.BEGINNING:
         raise Usage("a stream cannot end with the beginning", remedy="`--until` takes what `--from` takes.")
     if until is Edge.NOW or (until is None and not follow):
-        return (End.of(server.now()),)
+        return (End.from_bound(server.now()),)
     if until is None:
         return ()
     if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
-        return (End.of(landed.seq_before(micros(until))),)
-    end = End.of(until)
+        return (End.from_bound(landed.seq_before(micros(until))),)
+    end = End.from_bound(until)
     executed = until.executed() if isinstance(until, SourcePosition) else until
     if follow or (is_executed(executed) and landed.segments and executed <= landed.executed()):
         return (end,)
-    return end, End.of(server.now())
+    return end, End.from_bound(server.now())
 
 
 def _shown(time: int) -> str:

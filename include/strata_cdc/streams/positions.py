@@ -165,7 +165,7 @@ class Begin(Struct, frozen=True, dict=True):
     """Transactions of which the reader has a part: the rest of each comes."""
 
     @classmethod
-    def of(cls, bound: SourcePosition | Executed | BinlogPosition | datetime | None) -> Self:
+    def from_bound(cls, bound: SourcePosition | Executed | BinlogPosition | datetime | None) -> Self:
         """Makes it from a position; None if every transaction that comes is after the position."""
         match bound:
             case SourcePosition():
@@ -216,7 +216,7 @@ class End(Struct, frozen=True):
     """When the reader has everything of this set."""
 
     @classmethod
-    def of(cls, bound: SourcePosition | Executed | BinlogPosition | datetime | int) -> Self:
+    def from_bound(cls, bound: SourcePosition | Executed | BinlogPosition | datetime | int) -> Self:
         """Makes it from a position; a number is the ordinal of the last transaction."""
         match bound:
             case SourcePosition():

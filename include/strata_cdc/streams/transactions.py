@@ -69,9 +69,9 @@ class StreamTransactions(Mapping[int, StreamTransaction]):
         sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
         servers = [*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null"]
         columns = [
-            LineColumn.of(servers, np.where(is_none, len(batch.sids), sids)),
+            LineColumn.from_texts(servers, np.where(is_none, len(batch.sids), sids)),
             LineColumn(in_digits(batch.numbers[rows]).texts, None, is_none),
-            LineColumn.of([b'"', b""], is_none.astype(np.int64)),
+            LineColumn.from_texts([b'"', b""], is_none.astype(np.int64)),
         ]
         return composed(columns, len(rows))
 

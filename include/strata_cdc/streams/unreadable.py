@@ -82,7 +82,7 @@ class UnreadableRows(Struct, frozen=True):
         return self.table, self.version_id, id(self.definition)
 
     @classmethod
-    def of(cls, quarantined: QuarantinedRows) -> UnreadableRows:
+    def from_quarantined(cls, quarantined: QuarantinedRows) -> UnreadableRows:
         """Makes it of rows that were quarantined because of their values."""
         if quarantined.faults is None:
             raise quarantined.error

@@ -91,7 +91,7 @@ class NowTable(Struct, frozen=True):
     """The definition's, by name."""
 
     @classmethod
-    def of(cls, span: ChangeSpan) -> NowTable:
+    def from_span(cls, span: ChangeSpan) -> NowTable:
         """From the last range of a timeline."""
         columns = {column.name: column for column in span.definition.columns}
         return cls(span.name, span.definition, row_key(span.definition), columns)

@@ -156,7 +156,7 @@ class TableSteps:
         """The table for which the statements are."""
         if self.now is None:
             raise self._unknown("the table does not exist now, or its definition is not known")
-        return NowTable.of(self.now)
+        return NowTable.from_span(self.now)
 
     @property
     def unknown(self) -> list[UnknownChanges]:

@@ -62,7 +62,7 @@ def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passe
     # The largest first: the last thread to end has a small one.
     ordered = sorted(tasks, key=lambda task: -task.file.size_bytes)
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="check") as pool:
-        return Passed.of(zip(ordered, pool.map(run, ordered), strict=True))
+        return Passed.from_passes(zip(ordered, pool.map(run, ordered), strict=True))
 
 
 def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgress) -> Passed:
@@ -108,4 +108,4 @@ def _compared(grouped: tuple[int, Any]) -> list[tuple[int, Any]]:
     key, values = grouped
     if key < 0:
         return [(key, value) for value in values]
-    return [(key, Between.of(values))]
+    return [(key, Between.from_parts(values))]

@@ -37,7 +37,7 @@ class Between(NamedTuple):
     """By file, keys that are requested and that an earlier file has: the image before theirs is known."""
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> Between:
+    def from_parts(cls, parts: Iterable[Part]) -> Between:
         """Compares files with each other."""
         some = sorted((part for part in parts if len(part[2].key)), key=lambda part: part[0] or (0, 0))
         if len(some) < 2:
@@ -64,7 +64,7 @@ class Passed(NamedTuple):
     """By group (`FileTask.group`), of those with several files."""
 
     @classmethod
-    def of(cls, passes_of_files: Iterable[tuple[FileTask, Pass]]) -> Passed:
+    def from_passes(cls, passes_of_files: Iterable[tuple[FileTask, Pass]]) -> Passed:
         """Compares files with each other."""
         passes: dict[str, Pass] = {}
         parts: dict[str, list[Part]] = defaultdict(list)
@@ -72,7 +72,7 @@ class Passed(NamedTuple):
             passes[task.file.url] = passed._replace(edges=None)
             if passed.edges is not None:
                 parts[task.group].append((passed.profile.first, task.file.url, passed.edges))
-        return cls(passes, {group: Between.of(some) for group, some in parts.items()})
+        return cls(passes, {group: Between.from_parts(some) for group, some in parts.items()})
 
     def profiles(self) -> dict[str, FileProfile]:
         """Of each file, by its URL."""

@@ -30,7 +30,7 @@ class SourcePast(Struct, frozen=True):
     """Version -> how it became known."""
 
     @classmethod
-    def of(cls, engine: sa.Engine, source: str) -> SourcePast:
+    def from_store(cls, engine: sa.Engine, source: str) -> SourcePast:
         """Reads it.
 
         Raises:

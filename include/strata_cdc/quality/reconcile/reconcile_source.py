@@ -93,7 +93,7 @@ class _Comparison:
 
     def tables(self) -> Iterator[TableReport]:
         """Reads tables until many rows wait, then judges these; and so on."""
-        past = SourcePast.of(self._engine, self._source.name)
+        past = SourcePast.from_store(self._engine, self._source.name)
         names = tables_of(self._source, self._engine, past, self._wanted)
         _LOG.info("%s: %d tables to compare", self._source.name, len(names))
         server = ServerRows(self._source.address, self._wanted.pace)
@@ -158,7 +158,7 @@ class _Comparison:
         if not held:
             return
         self._catch_up(held[-1].end)
-        past = SourcePast.of(self._engine, self._source.name)
+        past = SourcePast.from_store(self._engine, self._source.name)
         stream = LandedStream.open(self._source.lake, self._source.name)
         for reading in held:
             began = time.monotonic()

@@ -67,7 +67,7 @@ def verify_changes(
         StoreUnavailableError: The database does not answer.
         LakeUnavailableError: The storage does not answer.
     """
-    past = SourcePast.of(engine, source.name)
+    past = SourcePast.from_store(engine, source.name)
     stream = LandedStream.open(source.lake, source.name)
     reports = []
     for name in tables_of(source, engine, past, wanted):

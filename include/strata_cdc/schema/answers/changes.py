@@ -81,7 +81,7 @@ class ShownChange(Struct, frozen=True):
             binlog_file=entry.binlog_file,
             binlog_pos=entry.binlog_pos,
             renamed_columns=self._renamed_columns() or UNSET,
-            effect=EffectLine.of(self.effect) if self.has_effect else UNSET,
+            effect=EffectLine.from_effect(self.effect) if self.has_effect else UNSET,
             session=UNSET if self.session is None else SessionLine(**asdict(self.session)),
         )
 

@@ -52,7 +52,7 @@ class TableDifference(Struct, frozen=True):
 
     def line(self) -> DifferenceLine:
         """The line of `schema diff`."""
-        effect = EffectLine.of(self.effect) if self.effect is not None else UNSET
+        effect = EffectLine.from_effect(self.effect) if self.effect is not None else UNSET
         return DifferenceLine(self.name.database, self.name.table, self.change, self.texts(), effect)
 
 

@@ -74,7 +74,7 @@ class EffectLine(Struct, frozen=True, omit_defaults=True):
     exchanged_with: str = ""
 
     @classmethod
-    def of(cls, effect: RowEffect) -> EffectLine:
+    def from_effect(cls, effect: RowEffect) -> EffectLine:
         """The line of an effect."""
         return cls(
             effect.kind.value,

@@ -121,7 +121,7 @@ class _Altering:
             with_period_columns(added, self.period),
             columns,
             possible_limits(engine, row_format, self.context),
-            MariadbKeys.of(engine, self.context.flavour),
+            MariadbKeys.from_engine(engine, self.context.flavour),
         )
         if self.rebuilds_nothing(keys):
             return self.unchanged

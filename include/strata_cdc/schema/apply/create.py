@@ -46,7 +46,7 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
         with_period_columns(change.keys, change.period),
         columns,
         possible_limits(options.engine, options.row_format, context),
-        MariadbKeys.of(options.engine, context.flavour),
+        MariadbKeys.from_engine(options.engine, context.flavour),
     )
     placed = [Placed(column, None, written) for column, written in zip(columns, change.columns, strict=True)]
     columns = with_implicit_timestamps(placed, primary_columns(keys), context)

@@ -69,7 +69,7 @@ class MariadbKeys(Struct, frozen=True):
     """Bytes, from `longest_unique_keys`."""
 
     @classmethod
-    def of(cls, engine: str | None, flavour: Flavour) -> Self | None:
+    def from_engine(cls, engine: str | None, flavour: Flavour) -> Self | None:
         """Those of a table with that engine; None for other servers."""
         return cls(engine, longest_unique_keys(engine)) if flavour.is_mariadb() else None
 
@@ -246,7 +246,7 @@ def _without_redundant(keys: list[Key], compared: list[Key], mariadb: MariadbKey
 
 def copied(definition: TableDefinition, flavour: Flavour) -> tuple[Key, ...]:
     """The keys of a copy (CREATE TABLE ... LIKE): the server makes them anew from the stored keys."""
-    mariadb = MariadbKeys.of(definition.engine, flavour)
+    mariadb = MariadbKeys.from_engine(definition.engine, flavour)
     stored = sorted(definition.keys, key=lambda key: key.kind is KeyKind.FULLTEXT)
     if mariadb is not None:
         columns = {fold_name(column.name): column for column in definition.columns}

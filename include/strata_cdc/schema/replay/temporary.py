@@ -34,7 +34,7 @@ class TemporaryTables:
         self._knows_all = False
 
     @classmethod
-    def of(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
+    def from_stored(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
         """The tables in `kept`; `unseen` is used for tables of which a former version of Strata stored only the
         names."""
         tables = cls()

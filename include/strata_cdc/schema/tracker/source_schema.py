@@ -69,7 +69,7 @@ class SourceSchema(Struct):
         """
         source = position.source
         replay = Replay(None if is_new else store, source, lower_case_table_names=position.lower_case_table_names)
-        replay.catalog.temporary = TemporaryTables.of(store.temporary_tables(source), _UNSEEN)
+        replay.catalog.temporary = TemporaryTables.from_stored(store.temporary_tables(source), _UNSEEN)
         return cls(
             exclude,
             replay,
