@@ -360,7 +360,7 @@ class JsonSourceStream:
         self._ts = int(ts) if steps is None else int(ts) - 1
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         return SourcePosition(self._name, CommitNumber(self._name, self._ts))
 
     def read(self) -> Generator[ChosenTransactions | None]:

@@ -166,7 +166,7 @@ def test_status_numbers_and_the_first_page_agree(server, lake, capsys):
         metrics = read_metrics("shop", settings=load_settings(os.environ), now=time.time_ns() // 1000)
         assert metrics.lost_count == lost
         numbers = Numbers(lambda _: asdict(metrics))  # noqa: B023  of this round
-        wait_until(lambda: numbers.of(["shop"]))  # noqa: B023  likewise
+        wait_until(lambda: numbers.numbers_of(["shop"]))  # noqa: B023  likewise
         [view] = overview(Sources(lambda: load_settings(os.environ)), numbers)
         found = [one for one in view.attention if "change table" in one.text]
         assert [(one.text.partition(" change")[0], one.urgency) for one in found] == [(str(lost), Urgency.LOSS)][:lost]

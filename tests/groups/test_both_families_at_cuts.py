@@ -84,7 +84,7 @@ def test_an_idle_mariadb_proves_nothing_to_the_state(worlds: Worlds):
     landed = LandedStream.open(worlds.group.sources[1].lake, "shard_b")
     assert found.held_by == "shard_b"
     assert found.watermark == landed.clock < end - 1_000_000
-    assert not found.of("shard_b").proves_idleness
+    assert not found.state_of("shard_b").proves_idleness
     assert "MariaDB proves nothing by being idle" in found.line()
     assert found.to_json()["members"][1]["proves_idleness"] is False
     # A transaction from before the interval's end, which lands after it.
@@ -92,7 +92,7 @@ def test_an_idle_mariadb_proves_nothing_to_the_state(worlds: Worlds):
     source = worlds.group.sources[1]
     land_binlog(source.address, lake=source.lake, source="shard_b")
     late = state(worlds)
-    assert late.of("shard_b").until < end
+    assert late.state_of("shard_b").until < end
     cut = worlds.cut(end)
     assert cut.time < end
     assert cut.behind == ()

@@ -36,7 +36,7 @@ def world(server: MysqlServer, tmp_path: Path) -> PastWorld:
 
 def timeline(world: PastWorld, table: str, after: int = 0, until: int | None = None) -> TableTimeline:
     """Of a table of the shop."""
-    return Timelines(world.lake, world.name, world.engine).of(TableName("shop", table), after, until)
+    return Timelines(world.lake, world.name, world.engine).timeline_of(TableName("shop", table), after, until)
 
 
 def read(world: PastWorld, found: TableTimeline, wanted: ChangeFilter | None = None) -> list[Any]:

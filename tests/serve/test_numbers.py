@@ -16,7 +16,7 @@ WAIT_SECONDS = 60
 
 def read_until(kept, name, holds):
     deadline = time.monotonic() + WAIT_SECONDS
-    while not holds(found := kept.of([name]).get(name)):
+    while not holds(found := kept.numbers_of([name]).get(name)):
         assert time.monotonic() < deadline, found
         time.sleep(0.01)
     return found
@@ -32,8 +32,8 @@ def test_a_page_waits_for_a_moment_only_and_finds_them_later():
 
     kept = Numbers(read)
     began = time.monotonic()
-    assert kept.of(["a", "b"]) == {}
-    assert kept.of(["a", "b"]) == {}
+    assert kept.numbers_of(["a", "b"]) == {}
+    assert kept.numbers_of(["a", "b"]) == {}
     # Whoever read them would still be waiting for `go`.
     assert time.monotonic() - began < WAIT_SECONDS / 2
     go.set()

@@ -87,7 +87,7 @@ class SinkSourceStream:
         self._stamps: dict[int, int] = {}
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         return SourcePosition(self._name, CommitTs(self._name, self._at))
 
     def read(self) -> Generator[ChosenTransactions | None]:

@@ -133,7 +133,7 @@ class OpenedGroup:
             starts.begin_at({name: self._clocks.earliest(name, ends) for name in new})
             self._arrivals.enter(hop)
         else:
-            self._give(hop, [position for name in new if (position := path.place(name))])
+            self._give(hop, [position for name in new if (position := path.position_of(name))])
         try:
             for name in new:
                 self._begin(name)

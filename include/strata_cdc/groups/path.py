@@ -115,7 +115,7 @@ class Path:
         self._pass(hop)
         return hop
 
-    def place(self, source: str) -> SourcePosition | None:
+    def position_of(self, source: str) -> SourcePosition | None:
         """Returns the position of a new source when it takes over; None: only the time is known."""
         hop = self.hop_to(source)
         position = None if hop is None else hop.new[source]

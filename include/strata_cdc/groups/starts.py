@@ -115,7 +115,7 @@ class Starts:
         elif source in self._times:
             begin = self._begin_at_time(source, self._times[source])
         else:
-            of_hop = self._path.place(source)
+            of_hop = self._path.position_of(source)
             is_of_hop = isinstance(self._start, dict) or self._start is Edge.BEGINNING
             begin = of_hop if of_hop and is_of_hop else _in_its_time(self._edge(), source, clocks)
         return begin, self._end(source, clocks)

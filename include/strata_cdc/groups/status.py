@@ -66,7 +66,7 @@ class GroupStatus(Struct, frozen=True):
     held_since: int = 0
     """Since when the watermark waits for it: microseconds UTC, in the group's time; 0: the source has no interval."""
 
-    def of(self, source: str) -> MemberStatus:
+    def state_of(self, source: str) -> MemberStatus:
         """Returns the state of one of its sources."""
         return next(member for member in self.members if member.source == source)
 
@@ -77,7 +77,7 @@ class GroupStatus(Struct, frozen=True):
     def line(self) -> str:
         """Returns the state in one line, for people and logs."""
         unmatched = "".join(f"; {member.source}: {what}" for member in self.members for what in member.unmatched)
-        holder = self.of(self.held_by)
+        holder = self.state_of(self.held_by)
         why = f" ({holder.error})" if holder.error else ""
         if not why and not holder.proves_idleness:
             why = f" ({WAITS}; {ADVICE})"

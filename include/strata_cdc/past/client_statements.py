@@ -50,7 +50,7 @@ class ClientStatements:
         self._newest: tuple[int, LandedSegment, TransactionRecord] | None = None
         """The transaction that was looked up last."""
 
-    def of(self, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> ClientStatement:
+    def statement_of(self, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> ClientStatement:
         """The statement of a change.
 
         Args:

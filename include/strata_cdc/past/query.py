@@ -83,7 +83,7 @@ def answer(source: Source, statement: str, at: str | None = None, engine: QueryE
             moment = written.find(point_of(at))
         elif own:
             moment = newest_moment(tables, own)
-        moment_of = cache(partial(written.of, moment=moment))
+        moment_of = cache(partial(written.moment_of, moment=moment))
         # A range is refused before the tables are looked for.
         bounds = {reference: written.bounds(reference, moment_of(reference)) for reference in references}
         names = QueryNames(tables, moment_of, bounds)
@@ -141,7 +141,7 @@ class QueryMoments:
         """The moment of a point. Raises as `find_moment`."""
         return find_moment(self._lake, self._source, self._engine, point)
 
-    def of(self, reference: TableReference, moment: PastMoment | None) -> PastMoment:
+    def moment_of(self, reference: TableReference, moment: PastMoment | None) -> PastMoment:
         """The moment of a table: its own, or that of the query, which is None if all tables have their own.
 
         Raises:

@@ -221,7 +221,7 @@ class _Line(Struct, frozen=True):
         """The client's statement, if it is wanted."""
         if request.statements is None:
             return ClientStatement()
-        return request.statements.of(self.seq, self.gtid, self.binlog_file, self.binlog_pos)
+        return request.statements.statement_of(self.seq, self.gtid, self.binlog_file, self.binlog_pos)
 
     def made(
         self,

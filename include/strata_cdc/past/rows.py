@@ -162,7 +162,7 @@ class PastRows(AbstractContextManager["PastRows"]):
         """
         timeline = self._timeline(table, None, at)
         if at is None and timeline.known_until < timeline.until:
-            timeline = self._timelines.of(timeline.table, 0, timeline.known_until)
+            timeline = self._timelines.timeline_of(timeline.table, 0, timeline.known_until)
         last = self._existing(timeline)
         columns, words = key_columns_of(last), key_of_words(last, key)
         moment = PastMoment(timeline.until) if at is None else self._moment(at)
@@ -199,7 +199,7 @@ class PastRows(AbstractContextManager["PastRows"]):
         second = self._tables.newest([name]) if until is None else self._moment(until)
         if second.seq < first.seq:
             raise Usage("the first moment is after the second one", remedy="Exchange `--from` and `--to`.")
-        timeline = self._timelines.of(name, 0, second.seq)
+        timeline = self._timelines.timeline_of(name, 0, second.seq)
         after = self._existing(timeline)
         before = timeline.span_at(first.seq)
         words = key_of_words(after, key) if key else None
@@ -221,7 +221,7 @@ class PastRows(AbstractContextManager["PastRows"]):
     def _with_statement(self, cause: HistoryChange | HistoryEvent | None) -> HistoryChange | HistoryEvent | None:
         if not isinstance(cause, HistoryChange):
             return cause
-        statement = self._statements.of(cause.seq, cause.gtid, cause.binlog_file, cause.binlog_pos)
+        statement = self._statements.statement_of(cause.seq, cause.gtid, cause.binlog_file, cause.binlog_pos)
         return replace(cause, statement=statement)
 
     def _name(self, table: TableName) -> TableName:
@@ -235,11 +235,11 @@ class PastRows(AbstractContextManager["PastRows"]):
         end = self._timelines.tracked if until is None else self._moment(until).seq
         if end < after:
             raise Usage("the first moment is after the second one", remedy="Exchange `--from` and `--to`.")
-        return self._timelines.of(self._name(table), after, end)
+        return self._timelines.timeline_of(self._name(table), after, end)
 
     def _last(self, timeline: TableTimeline) -> ChangeSpan:
         """The newest definition; the table may be gone since."""
-        span = timeline.last_known or self._timelines.of(timeline.table, 0, timeline.until).last_known
+        span = timeline.last_known or self._timelines.timeline_of(timeline.table, 0, timeline.until).last_known
         if span is None:
             raise Usage(
                 "no definition of the table is known",

@@ -113,7 +113,7 @@ class PastTables(AbstractContextManager["PastTables"]):
         positions = []
         for name in names:
             mirror = Mirror.open(self._lake, self._source, name)
-            if mirror is None and not any(event.change for event in self._events.of(name)):
+            if mirror is None and not any(event.change for event in self._events.of_table(name)):
                 raise Usage(
                     "there is no such table, and there was none",
                     source=self._source,
@@ -138,7 +138,7 @@ class PastTables(AbstractContextManager["PastTables"]):
             Usage: There was no such table.
             PastUnknownError: What the table was is not known.
         """
-        changes = [event.change for event in self._events.of(name) if event.after <= moment.seq and event.change]
+        changes = [event.change for event in self._events.of_table(name) if event.after <= moment.seq and event.change]
         if not changes or (changes[-1].definition is None and changes[-1].gap is None):
             gone = "did not exist" if not changes else "did not exist any more"
             raise Usage(
@@ -159,7 +159,7 @@ class PastTables(AbstractContextManager["PastTables"]):
         Raises:
             PastUnknownError: There may have been a view, and its text is not known.
         """
-        changes = [event.change for event in self._events.of(name) if event.after <= moment.seq and event.change]
+        changes = [event.change for event in self._events.of_table(name) if event.after <= moment.seq and event.change]
         view = self._views.find(name, moment.seq)
         if view is None or (changes and changes[-1].definition is not None):
             return None

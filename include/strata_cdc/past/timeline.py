@@ -213,7 +213,7 @@ class Timelines:
             (removal.name, removal.seq): removal for removal in self._store.row_removals(source, 0, self.tracked)
         }
 
-    def of(self, table: TableName, after: int = 0, until: int | None = None) -> TableTimeline:
+    def timeline_of(self, table: TableName, after: int = 0, until: int | None = None) -> TableTimeline:
         """The timeline of one table, under all names that it had.
 
         A table that was dropped and made again under its name is one table here, and the DROP is one of its events. A
@@ -240,7 +240,7 @@ class Timelines:
         return TableTimeline(table, after, until, parts, begins_unknown or not is_made, unlogged)
 
     def _no_table(self, table: TableName, until: int) -> Usage:
-        changes = [event.change for event in self.events.of(table) if event.after <= until and event.change]
+        changes = [event.change for event in self.events.of_table(table) if event.after <= until and event.change]
         later = self._name_after(table, changes[-1].version_id) if changes else None
         if later is not None:
             seq = changes[-1].order[0]
@@ -265,7 +265,7 @@ class Timelines:
         taken: set[tuple[TableName, Order]] = set()
         upper, name = _AFTER_ALL, table
         while True:
-            earlier = [event for event in self.events.of(name) if event.order < upper and event.after <= until]
+            earlier = [event for event in self.events.of_table(name) if event.order < upper and event.after <= until]
             for at in range(len(earlier) - 1, -1, -1):
                 event = earlier[at]
                 change = event.change

@@ -51,7 +51,7 @@ class Numbers:
         self._is_reading = False
         self._changed = Condition()
 
-    def of(self, sources: Iterable[str]) -> dict[str, SourceNumbers]:
+    def numbers_of(self, sources: Iterable[str]) -> dict[str, SourceNumbers]:
         """What is known of some sources; of those that are missing nothing has been read yet."""
         names = list(sources)
         with self._changed:

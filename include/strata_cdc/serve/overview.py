@@ -101,7 +101,7 @@ def overview(sources: Sources, numbers: Numbers | None) -> list[SourceView]:
         SettingsError: The settings cannot be read.
     """
     names = sources.names()
-    readings = numbers.of(names) if numbers is not None else {}
+    readings = numbers.numbers_of(names) if numbers is not None else {}
     views = [_view(sources, name, readings.get(name)) for name in names]
     return sorted(
         views, key=lambda view: (not view.attention, *(problem.urgency for problem in view.attention[:1]), view.name)

@@ -199,9 +199,9 @@ class BinlogSourceStream:
         return self._versions.folds_names
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         """The position up to which everything has been read."""
-        return self._progress.place(self._request, by_file=self._reached.by_file)
+        return self._progress.position(self._request, by_file=self._reached.by_file)
 
     @property
     def executed(self) -> Executed | None:

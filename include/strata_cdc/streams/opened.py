@@ -54,7 +54,7 @@ class OpenedStream:
                 yield span
                 due = time.monotonic() + pause
             elif time.monotonic() >= due:
-                yield Heartbeat(self.source.place)
+                yield Heartbeat(self.source.position)
                 # Not counted from now: the time is checked in steps, so each heartbeat would come a step later.
                 due = max(due, time.monotonic() - pause) + pause
 

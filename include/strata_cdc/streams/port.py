@@ -34,7 +34,7 @@ class SourceStream(Protocol):
         """Whether the server ignores the case of names."""
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         """The position up to which everything has been read."""
 
     @property

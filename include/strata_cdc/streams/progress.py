@@ -90,7 +90,7 @@ class StreamProgress(Struct, frozen=True):
         """Returns the UUID of the server whose files the positions of a stream by file name."""
         return self.at.server_uuid if self.at else reached.server_uuid
 
-    def place(self, request: StreamRequest, *, by_file: bool) -> SourcePosition:
+    def position(self, request: StreamRequest, *, by_file: bool) -> SourcePosition:
         """Returns the position for a token."""
         position: Position = self.at if by_file and self.at is not None else self.executed
         parts: tuple[PartialTransaction, ...] = ()

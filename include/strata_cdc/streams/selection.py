@@ -29,7 +29,7 @@ class StreamSelection:
         """Takes a test for tables (None for all) and the names of the columns in lower case (None for all)."""
         self._table, self._columns = table, columns
 
-    def of(self, recent: RecentPart, first_seq: int = 0) -> StreamBatch:
+    def select(self, recent: RecentPart, first_seq: int = 0) -> StreamBatch:
         """Selects what is wanted of a span, from a transaction on."""
         span, wanted = recent.span, self._table
         batches = [batch for batch in span.batches if wanted is None or wanted(batch.table)]

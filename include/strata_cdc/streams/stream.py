@@ -105,7 +105,7 @@ class ChangeStream:
     def reached(self) -> str | None:
         """Returns the token of everything that has been read; None before the first transaction that the stream looks
         at."""
-        return None if self._opened is None else to_text(Token((self._opened.source.place,)))
+        return None if self._opened is None else to_text(Token((self._opened.source.position,)))
 
     def __iter__(self) -> Iterator[Event]:
         """Yields the events, one by one.

@@ -166,7 +166,7 @@ class _Charsets(Struct):
     default: int = 0
     exceptions: dict[int, int] | None = None
 
-    def of(self, count: int) -> list[int]:
+    def per_column(self, count: int) -> list[int]:
         if self.each is not None:
             if len(self.each) != count:
                 raise CorruptEventError(f"a TABLE_MAP has {len(self.each)} charsets for {count} columns")
@@ -255,7 +255,7 @@ def _collations(optional: _Optional, types: tuple[int, ...], counted: frozenset[
         ([at for at, code in enumerate(types) if code in _MEMBERS], optional.member_charsets),
     ):
         if charsets is not None:
-            for at, collation in zip(columns, charsets.of(len(columns)), strict=True):
+            for at, collation in zip(columns, charsets.per_column(len(columns)), strict=True):
                 collations[at] = collation
     return tuple(collations)
 

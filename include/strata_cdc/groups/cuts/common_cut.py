@@ -97,7 +97,7 @@ class Cut(Struct, frozen=True):
             return False
         return None if any(source.clock_doubt for source in self.sources) else True
 
-    def of(self, source: str) -> SourceCut:
+    def position_of(self, source: str) -> SourceCut:
         """Returns the position of the cut in a source."""
         return next(cut for cut in self.sources if cut.source == source)
 
@@ -150,10 +150,12 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
                 source=holder,
                 remedy=f"`strata run --source {holder}` publishes what has landed.",
             )
-        sources = [_Intervals(source, engines[source.name], status.of(source.name)) for source in group.sources]
+        sources = [_Intervals(source, engines[source.name], status.state_of(source.name)) for source in group.sources]
         time = _common_time(sources, ends[holder] if at is None else min(at, ends[holder]))
         cuts = [intervals.cut(time) for intervals in sources]
-        positions = {cut.source: intervals.place(cut.seq, time) for cut, intervals in zip(cuts, sources, strict=True)}
+        positions = {
+            cut.source: intervals.position_at(cut.seq, time) for cut, intervals in zip(cuts, sources, strict=True)
+        }
         logged = [member.source for member in status.members if not member.proves_idleness]
         doubts = clock_doubts(
             {name: position for name, position in positions.items() if name not in logged}, group.clock_bound
@@ -172,7 +174,7 @@ def _amount(member: MemberStatus) -> int:
 
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
     """The time up to which nothing of a source is pending, in the group's time."""
-    member = status.of(source)
+    member = status.state_of(source)
     owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
     if not owed:
         return member.until
@@ -215,7 +217,7 @@ class _Intervals:
         lacking = tuple(sorted({interval.name for interval in failed}))
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)
 
-    def place(self, seq: int, time: int) -> CutPosition:
+    def position_at(self, seq: int, time: int) -> CutPosition:
         """Returns the position by the source's own clock: the ordinal of the last transaction that is in the cut, and
         the time."""
         return CutPosition(self._source, self._landed, seq, time + self._amount, self._amount)

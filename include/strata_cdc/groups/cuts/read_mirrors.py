@@ -57,8 +57,8 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
-            tables[source.name] = _at_cut(source, engine, name, cut.of(source.name), cut)
-            version = History(SchemaStore(engine), source.name).at(name, AtSeq(cut.of(source.name).seq))
+            tables[source.name] = _at_cut(source, engine, name, cut.position_of(source.name), cut)
+            version = History(SchemaStore(engine), source.name).at(name, AtSeq(cut.position_of(source.name).seq))
             keys[source.name] = version.definition.primary_key
         finally:
             engine.dispose()

@@ -104,7 +104,7 @@ def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Loss | None:
 
 def is_proven(mirror: Mirror, schema_events: SchemaEvents) -> bool:
     """Whether it is known, without reading the mirror's log, that it was complete from the start."""
-    return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, schema_events.of(mirror.table)))
+    return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, schema_events.of_table(mirror.table)))
 
 
 def lacks_older_rows(mirror: Mirror, schema_events: SchemaEvents) -> bool:
@@ -122,6 +122,8 @@ def lacks_older_rows(mirror: Mirror, schema_events: SchemaEvents) -> bool:
     if at is None or at.after != made.position.seq or not _keeps_unknown_rows(at):
         return False
     since = [
-        event for event in schema_events.of(mirror.table) if at.order < event.order and event.seq <= mirror.position.seq
+        event
+        for event in schema_events.of_table(mirror.table)
+        if at.order < event.order and event.seq <= mirror.position.seq
     ]
     return not any(event.begins_rows for event in since)

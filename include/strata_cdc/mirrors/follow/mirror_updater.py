@@ -117,7 +117,7 @@ class MirrorUpdater:
         """The events that the mirror has not passed yet."""
         mirror, events = self._update.mirror, self._follower.schema_events
         if mirror is None:
-            return events.of(self._table)
+            return events.of_table(self._table)
         self._update.current, coming = events.since(mirror)
         return coming
 

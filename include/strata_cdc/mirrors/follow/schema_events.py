@@ -101,13 +101,13 @@ class SchemaEvents:
         """All tables that ever existed, by name."""
         return sorted(self._of)
 
-    def of(self, table: TableName) -> Sequence[SchemaEvent]:
+    def of_table(self, table: TableName) -> Sequence[SchemaEvent]:
         """The events of a table, in order."""
         return self._of.get(table, [])
 
     def is_there(self, table: TableName) -> bool:
         """Whether the server has the table at the end of what is tracked, and its definition is known."""
-        changes = [event.change for event in self.of(table) if event.change is not None]
+        changes = [event.change for event in self.of_table(table) if event.change is not None]
         return bool(changes) and changes[-1].definition is not None
 
     def up_to(self, seq: int) -> SchemaEvents:
@@ -130,7 +130,7 @@ class SchemaEvents:
             seq: Ordinal of the mirror's last transaction.
             version_id: Its schema version; 0 if it is not known.
         """
-        changes = [event for event in self.of(table) if event.change is not None]
+        changes = [event for event in self.of_table(table) if event.change is not None]
         known = next(
             (change for change in changes if change.change is not None and change.change.version_id == version_id), None
         )
@@ -147,7 +147,7 @@ class SchemaEvents:
         locks of the rows, but not the metadata locks of their tables.
         """
         versions: set[int] = set()
-        for event in reversed(self.of(table)):
+        for event in reversed(self.of_table(table)):
             change = event.change
             if not versions and (change is None or change.version_id != version_id):
                 continue
@@ -160,7 +160,7 @@ class SchemaEvents:
 
     def since(self, mirror: Mirror) -> tuple[TableChange | None, list[SchemaEvent]]:
         """The last change at the position of a mirror, and the events after it."""
-        events, position = self.of(mirror.table), mirror.position
+        events, position = self.of_table(mirror.table), mirror.position
         now = self.change_at(mirror.table, position.seq, position.schema_version)
         order = (position.seq, 1 << 62, 0) if now is None else now.order
         if mirror.is_dropped:

@@ -67,7 +67,7 @@ class ColumnPath(Struct, frozen=True):
             raise InexactError(f"{self._types}, and a value that no column of the lake holds is not converted")
         return _there_and_back(value, self.then, self.now, self._types)
 
-    def left(self, value: Any) -> Any:
+    def as_now(self, value: Any) -> Any:
         """What a value of then is in the table now, if no row event has changed it since.
 
         Raises:
@@ -97,9 +97,9 @@ class Cell(Struct, frozen=True, gc=False):
         """See `ColumnPath.wanted`."""
         return self.path.wanted(self.value)
 
-    def left(self) -> Any:
+    def as_now(self) -> Any:
         """See `ColumnPath.left`."""
-        return self.path.left(self.value)
+        return self.path.as_now(self.value)
 
 
 def is_settable(column: Column) -> bool:

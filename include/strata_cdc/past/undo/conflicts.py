@@ -60,7 +60,7 @@ class TrackedRow:
         if name not in self.cells:
             return _UNKNOWN
         try:
-            return self.cells[name].left()
+            return self.cells[name].as_now()
         except InexactError:
             return _UNKNOWN
 

@@ -165,6 +165,6 @@ def _value(value: Any, text: str | None) -> Any:
 
 def _left(path: ColumnPath, value: Any) -> Any:
     try:
-        return hashable(path.left(value))
+        return hashable(path.as_now(value))
     except InexactError:
         return None

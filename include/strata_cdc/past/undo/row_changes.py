@@ -110,7 +110,9 @@ class NowTable(Struct, frozen=True):
         cells = [image.get(name) or (other or {}).get(name) for name in self.key]
         try:
             return (
-                tuple(hashable(cell.left()) for cell in cells if cell is not None) if self.key and all(cells) else None
+                tuple(hashable(cell.as_now()) for cell in cells if cell is not None)
+                if self.key and all(cells)
+                else None
             )
         except InexactError:
             return None

@@ -155,7 +155,7 @@ def _is_same(before: Cell | None, after: Cell) -> bool:
     if before.path == after.path:
         return same_value(before.value, after.value)
     try:
-        return same_value(before.left(), after.left())
+        return same_value(before.as_now(), after.as_now())
     except InexactError:
         return False
 
@@ -194,7 +194,7 @@ def _key(table: NowTable, image: Image) -> Values:
 
 def _left(name: str, cell: Cell) -> Any:
     try:
-        return cell.left()
+        return cell.as_now()
     except InexactError as error:
         raise SkippedError(f"column {name}: {error}") from None
 

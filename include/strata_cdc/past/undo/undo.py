@@ -129,7 +129,7 @@ class ChangeScript:
                 source.name, changes, statements, self._past, timeline, choice, direction, columns, held_changes=held
             )
 
-        self._steps_of = lambda name: steps_of(timelines.of(name))
+        self._steps_of = lambda name: steps_of(timelines.timeline_of(name))
         self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
         self._survey(stream, timelines.published)
 
@@ -285,11 +285,11 @@ class ChangeScript:
 def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[TableTimeline]:
     """Of these tables, or of all that there are or were."""
     if names:
-        yield from (timelines.of(name.lower() if timelines.folds_names else name) for name in names)
+        yield from (timelines.timeline_of(name.lower() if timelines.folds_names else name) for name in names)
         return
     for name in timelines.events.tables():
         try:
-            yield timelines.of(name)
+            yield timelines.timeline_of(name)
         except Usage:
             # A name that the table has given up: its changes are those of the table with its later name.
             continue

@@ -57,7 +57,7 @@ class LastImage(NamedTuple):
     file: EarlierFile
 
     @property
-    def place(self) -> tuple[int, int, int]:
+    def position(self) -> tuple[int, int, int]:
         """Where it is in the stream."""
         return self.seq, self.row, self.side
 
@@ -152,7 +152,7 @@ class OpenedFile:
         for side, hashes, has in ((FOUND, texts, ~is_insert), (LEFT, left, ~is_delete)):
             for at in np.flatnonzero(has & np.isin(hashes, wanted)).tolist():
                 image = LastImage(int(hashes[at]), int(seq[at]), int(row[at]), side, group, at, self.file)
-                if image.key not in last or last[image.key].place < image.place:
+                if image.key not in last or last[image.key].position < image.position:
                     last[image.key] = image
         yield from last.values()
 

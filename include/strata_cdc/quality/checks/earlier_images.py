@@ -184,7 +184,7 @@ class _Work:
                 for left in self._read(file, wanted):
                     at = int(np.searchsorted(wanted.key, left.key))
                     is_before = (left.seq, left.row) < (int(wanted.seq[at]), int(wanted.row[at]))
-                    if is_before and (at not in last or last[at].place < left.place):
+                    if is_before and (at not in last or last[at].position < left.position):
                         last[at] = left
         for url in sorted({left.file.url for left in last.values()}):
             of_file = {at: left for at, left in last.items() if left.file.url == url}

@@ -47,7 +47,9 @@ class VersionsBefore(Struct, frozen=True):
             name: As MySQL's table has it.
             version: One of the table's.
         """
-        lifetime_and_place = next(((life, at) for life in self.lives if (at := life.place(version)) is not None), None)
+        lifetime_and_place = next(
+            ((life, at) for life in self.lives if (at := life.index_of(version)) is not None), None
+        )
         if lifetime_and_place is None:
             return name
         life = lifetime_and_place[0]

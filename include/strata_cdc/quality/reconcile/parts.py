@@ -62,7 +62,7 @@ class RowPartition(Struct, frozen=True):
         flags: NDArray[np.bool_] = self._numbers([rows[name] for name in self.columns], rows.num_rows) == self.number
         return flags
 
-    def left(self, changes: pa.Table, defaults: Defaults) -> int:
+    def count_left(self, changes: pa.Table, defaults: Defaults) -> int:
         """How many of some changes left, or deleted, a row of it: each change counts in one part."""
         _, left = images_of(changes, self.columns, defaults)
         return int((self._numbers(left, changes.num_rows) == self.number).sum())

@@ -262,7 +262,7 @@ class _Altering:
                 self.placed.append(Placed(new, column, step.column))
             else:
                 new = touched.pop(name)(column) if name in touched else column
-                self.placed.append(Placed(self.conversion.of(new) if self.conversion else new, column))
+                self.placed.append(Placed(self.conversion.converted(new) if self.conversion else new, column))
         added = {fold_name(step.column.name) for step in self.steps if isinstance(step, AddColumn)}
         missing = [*drops, *(name for name in (*changes, *touched) if name not in added)]
         if missing:

@@ -41,7 +41,7 @@ class Conversion(Struct, frozen=True):
     collation: str
     flavour: Flavour
 
-    def of(self, column: Column) -> Column:
+    def converted(self, column: Column) -> Column:
         """A column that the statement does not redefine, in the new charset; columns of charset binary do not
         change."""
         if column.character_set is None:

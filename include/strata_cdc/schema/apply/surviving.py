@@ -46,7 +46,7 @@ def surviving_keys(
     for key in known:
         if fold_name(key.name) in dropped:
             continue
-        parts = _Parts(columns, placed, mariadb).of(key)
+        parts = _Parts(columns, placed, mariadb).parts_of(key)
         if len(parts) > (_OF_PERIOD if key.without_overlaps else 0):
             keys.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
     return keys
@@ -85,7 +85,7 @@ class _Parts(Struct, frozen=True):
     placed: Sequence[Placed]
     mariadb: bool
 
-    def of(self, key: Key) -> tuple[KeyPart, ...]:
+    def parts_of(self, key: Key) -> tuple[KeyPart, ...]:
         """The parts that are left."""
         return tuple(part for old in key.parts if (part := self._surviving(old)) is not None)
 

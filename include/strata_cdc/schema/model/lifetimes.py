@@ -34,7 +34,7 @@ class TableLife(Struct, frozen=True):
     """In stream order; later ones override earlier ones of the same position."""
     columns: tuple[ColumnLife, ...] = ()
 
-    def place(self, version: int) -> int | None:
+    def index_of(self, version: int) -> int | None:
         """The index of a version among them; None if it is none of them."""
         return self.versions.index(version) if version in self.versions else None
 

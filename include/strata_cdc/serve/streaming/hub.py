@@ -179,7 +179,7 @@ class _View:
         return parts
 
     def _write(self, spans: Sequence[tuple[SpanCursor, RecentPart]]) -> list[Messages]:
-        return [self._writing.messages(self._selection.of(part, at.first_seq)) for at, part in spans]
+        return [self._writing.messages(self._selection.select(part, at.first_seq)) for at, part in spans]
 
     def _keep(self, cursor: SpanCursor, messages: Messages, most_bytes: int) -> None:
         self._written[cursor] = messages
