@@ -55,15 +55,21 @@ class ManifestTable(Struct):
     def columns(self) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.manifest.columns)))
 
-    def files(self) -> dict[str, int]:
-        return dict(self.manifest.files)
+    def files(self, start: int | None = None, end: int | None = None) -> dict[str, int]:
+        return {
+            path: interval
+            for path, interval in self.manifest.files.items()
+            if (start is None or start <= interval) and (end is None or interval < end)
+        }
 
-    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
+    def bounds(self, column: str, after: int | None = None, last: int | None = None) -> dict[str, tuple[int, int]]:
         found = {}
         for path in self.manifest.files:
             values = pq.read_table(self.folder / path, columns=[column], partitioning=None)[column]
             if values.null_count == 0 and len(values):
-                found[path] = (pc.min(values).as_py(), pc.max(values).as_py())
+                low, high = pc.min(values).as_py(), pc.max(values).as_py()
+                if (after is None or high > after) and (last is None or low <= last):
+                    found[path] = (low, high)
         return found
 
     def mark(self, name: str) -> int | None:

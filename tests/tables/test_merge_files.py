@@ -299,3 +299,22 @@ def test_a_table_keeps_few_commits_and_files(tmp_path: Path) -> None:
     assert output.open(url).trim(log_hours=1, removed_hours=1, needed=None) >= 90
     assert len(list(Path(url).glob("_delta_log/*.json"))) < 40
     assert len(rows(tmp_path, output)) == 120
+
+
+def test_publishing_keeps_the_log_short_by_itself(tmp_path: Path) -> None:
+    """A table that nobody merges: what is older than a day is deleted where a checkpoint as old has it."""
+    url = table_url(str(tmp_path), SOURCE, ORDERS)
+    log = Path(url) / "_delta_log"
+    for number in range(101):
+        put(tmp_path, OUTPUTS["delta"], number, 1)
+    days_ago = time.time() - 2 * 86_400
+    for path in log.glob("*"):
+        os.utime(path, (days_ago, days_ago))
+    kept = len(list(log.glob("*.json")))
+    for number in range(101, 202):
+        put(tmp_path, OUTPUTS["delta"], number, 1)
+    assert kept >= 100
+    assert min(int(path.name[:20]) for path in log.glob("*.json")) >= 99
+    assert len(list(log.glob("*.json"))) < 120
+    assert len(rows(tmp_path, OUTPUTS["delta"])) == 202
+    assert DeltaTable(url).version() >= 201

@@ -187,7 +187,7 @@ class _Publication(Struct, frozen=True):
     def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> TableCommit | None:
         """Makes one commit: removes earlier files of the interval, and adds these."""
         end = self.interval + 1 if self.span is None else self.span.end
-        former = {path: start for path, start in table.files().items() if self.interval <= start < end}
+        former = table.files(self.interval, end)
         if not former and not wanted:
             return None
         self._refuse_merged(table, former)
@@ -214,10 +214,13 @@ class _Publication(Struct, frozen=True):
         if self.span is None:
             return
         first, last = self.span.first_seq, self.span.last_seq
-        for path, (low, high) in table.bounds("_seq").items():
-            is_within, is_outside = first < low and high <= last, high <= first or last < low
-            if not (is_within if path in former else is_outside):
-                raise merged_meanwhile(self.source, self.interval, self.span.end, table=str(self.table))
+        found = table.bounds("_seq", first, last)
+        others = former.keys() - found.keys()
+        is_of_others = bool(others) and not others.isdisjoint(table.bounds("_seq"))
+        if is_of_others or not all(
+            path in former and first < low and high <= last for path, (low, high) in found.items()
+        ):
+            raise merged_meanwhile(self.source, self.interval, self.span.end, table=str(self.table))
 
     def _has_rows(self, removed: Mapping[str, int], coming: Sequence[tuple[StagedFile, dict[str, str]]]) -> bool:
         """Whether published files have the same rows as staged ones; no if they cannot be read."""

@@ -123,7 +123,7 @@ def merge_files(
             raise CommitConflictError from None
 
     def inside(changes: OutputTable) -> dict[str, int]:
-        return {path: begin for path, begin in changes.files().items() if start <= begin < end}
+        return changes.files(start, end)
 
     return committed(attempt, source, table, start)
 

@@ -58,11 +58,13 @@ class OutputTable(Protocol):
     def columns(self) -> pa.Schema:
         """All columns, in the types that `Output.stored` returns, with the metadata with which they were added."""
 
-    def files(self) -> dict[str, int]:
-        """The files of the table by path relative to it, with the interval of each; by any writer."""
+    def files(self, start: int | None = None, end: int | None = None) -> dict[str, int]:
+        """The files of the table by path relative to it, with the interval of each; by any writer. Only those of
+        intervals with start <= interval < end (microseconds UTC)."""
 
-    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
-        """By path, the smallest and largest value of a column of integers, for files that have no NULL in it.
+    def bounds(self, column: str, after: int | None = None, last: int | None = None) -> dict[str, tuple[int, int]]:
+        """By path, the smallest and largest value of a column of integers, for files that have no NULL in it. Only of
+        those that may have values with after < value <= last.
 
         Files for which the output does not know this are not in the result.
         """

@@ -287,3 +287,23 @@ def test_a_table_that_lost_commits_takes_no_further_ones(lake: Lake) -> None:
     shutil.rmtree(lake.url)
     (lost,) = find_lost(str(lake.folder), SOURCE, known, lake.output)
     assert "it is not there" in lost.message
+
+
+def test_files_and_bounds_of_a_part_are_those_of_all_within_it(output: Output, tmp_path: Path) -> None:
+    lake = Lake(tmp_path, output)
+    for at in range(4):
+        rows = [{"id": at}, {"id": at + 1}]
+        lake.put(inserts(FIELDS, rows, first_seq=10 * at + 1), interval=INTERVAL + at * FIVE_MINUTES)
+    table = output.open(lake.url)
+    every, bounds = table.files(), table.bounds("_seq")
+    assert len(every) == len(bounds) == 4
+    for start, end in ((None, None), (LATER, None), (None, LATER), (LATER, LATER + 1), (LATER, LATER + FIVE_MINUTES)):
+        within = {p: at for p, at in every.items() if (start is None or start <= at) and (end is None or at < end)}
+        assert table.files(start, end) == within
+    for after, last in ((None, None), (12, None), (11, 11), (None, 1), (1, 11), (2, 10), (0, 100)):
+        touching = {
+            path: (low, high)
+            for path, (low, high) in bounds.items()
+            if (after is None or high > after) and (last is None or low <= last)
+        }
+        assert table.bounds("_seq", after, last) == touching

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
@@ -21,7 +23,7 @@ from strata_cdc.tables.layout import INTERVAL, interval_of_key
 from strata_cdc.tables.port import CommitConflictError, FileCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.tables.port import DataFile
 
@@ -48,8 +50,12 @@ def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
     """
     if not known:
         return frozenset()
-    places = [arrow_file_system(f"{url}/_delta_log/{version:020d}.json") for url, version in known.items()]
+    files = {url: f"{url}/_delta_log/{version:020d}.json" for url, version in known.items()}
     with lake_errors(next(iter(known))):
+        if "://" not in next(iter(known)):
+            # A file system for each of 10,000 tables would take longer than looking for their files.
+            return frozenset(url for url, file in files.items() if Path(file).is_file())
+        places = [arrow_file_system(file) for file in files.values()]
         found = places[0][0].get_file_info([path for _, path in places])
         return frozenset(url for url, info in zip(known, found, strict=True) if info.type == FileType.File)
 
@@ -196,35 +202,56 @@ def _interval_of(file: dict[str, Any]) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
-def live_files(table: DeltaTable) -> dict[str, int]:
-    """Paths of the data files, with the interval of each, by any writer (a user's `optimize` has its own names)."""
-    actions = _actions(table)
-    if actions.num_rows == 0:
-        return {}
-    starts: Iterable[int] = actions.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
-    # The list has the paths as in the log, percent-encoded; RemoveAction encodes its argument itself (deltalake 1.6).
-    # This matters for files that Strata did not write: the folders of `optimize` have colons and blanks in their names.
-    paths = [unquote(path) for path in actions.column("path").to_pylist()]
-    return dict(zip(paths, starts, strict=True))
-
-
-def _actions(table: DeltaTable) -> pa.Table:
+def add_actions(table: DeltaTable) -> pa.Table:
+    """What the log has of each live file, with its partition and its statistics in columns of their own."""
     # `pa.table` of another library's object imports pandas to check for a frame: half a second of a short process.
     return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
 
 
-def bounds_of(table: DeltaTable, column: str) -> dict[str, tuple[int, int]]:
-    """The smallest and the largest integer of a column in each file without NULLs in it, if the log has them."""
-    actions = _actions(table)
+def live_files(actions: pa.Table, start: int | None = None, end: int | None = None) -> dict[str, int]:
+    """Paths of the data files, with the interval of each, by any writer (a user's `optimize` has its own names).
+
+    Args:
+        actions: `add_actions`.
+        start: Only intervals that start then (microseconds UTC) or later.
+        end: Only intervals that start before.
+    """
+    if actions.num_rows == 0:
+        return {}
+    found = pa.table([actions["path"], actions[f"partition.{INTERVAL}"].cast(pa.int64())], ["path", "start"])
+    found = _between(found, "start", None if start is None else start - 1, None if end is None else end - 1)
+    # The list has the paths as in the log, percent-encoded; RemoveAction encodes its argument itself (deltalake 1.6).
+    # This matters for files that Strata did not write: the folders of `optimize` have colons and blanks in their names.
+    paths = [unquote(path) for path in found["path"].to_pylist()]
+    return dict(zip(paths, found["start"].to_pylist(), strict=True))
+
+
+def bounds_of(actions: pa.Table, column: str, after: int | None, last: int | None) -> dict[str, tuple[int, int]]:
+    """The smallest and the largest integer of a column in each file without NULLs in it, if the log has them.
+
+    Args:
+        actions: `add_actions`.
+        column: The column.
+        after: Only of files whose largest is larger.
+        last: Only of files whose smallest is not larger.
+    """
     names = [f"{part}.{column}" for part in ("min", "max", "null_count")]
     if not set(names) <= set(actions.column_names):
         return {}
-    rows = zip(actions["path"].to_pylist(), *(actions[name].to_pylist() for name in names), strict=True)
-    return {
-        unquote(path): (low, high)
-        for path, low, high, nulls in rows
-        if nulls == 0 and isinstance(low, int) and isinstance(high, int)
-    }
+    low, high, nulls = (actions[name] for name in names)
+    if not (pa.types.is_integer(low.type) and pa.types.is_integer(high.type)):
+        return {}
+    found = pa.table([actions["path"], low, high], ["path", "low", "high"]).filter(pc.equal(nulls, 0))
+    found = _between(_between(found, "high", after, None), "low", None, last).drop_null()
+    rows = zip(*(found[name].to_pylist() for name in ("path", "low", "high")), strict=True)
+    return {unquote(path): (low, high) for path, low, high in rows}
+
+
+def _between(found: pa.Table, column: str, after: int | None, last: int | None) -> pa.Table:
+    """The rows with after < value <= last; in Arrow, since there may be a hundred thousand."""
+    if after is not None:
+        found = found.filter(pc.greater(found[column], after))
+    return found if last is None else found.filter(pc.less_equal(found[column], last))
 
 
 def columns_of(table: DeltaTable) -> pa.Schema:

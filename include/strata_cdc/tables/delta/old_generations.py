@@ -16,7 +16,15 @@ import pyarrow.parquet as pq
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import delete_file, delete_folder, read_file, write_file
 from strata_cdc.tables.continued import place_columns
-from strata_cdc.tables.delta.log import columns_of, commit_files, live_files, open_table, stored, with_columns
+from strata_cdc.tables.delta.log import (
+    add_actions,
+    columns_of,
+    commit_files,
+    live_files,
+    open_table,
+    stored,
+    with_columns,
+)
 from strata_cdc.tables.layout import data_path, published_name
 from strata_cdc.tables.parquet_names import rename_columns
 from strata_cdc.tables.port import DataFile
@@ -55,7 +63,7 @@ def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:
     if waiting:
         added: list[DataFile] = []
         for number, generation in waiting.items():
-            for path, interval in live_files(generation).items():
+            for path, interval in live_files(add_actions(generation)).items():
                 table, file = _taken(table, url, f"{_folder(url, number)}/{path}", interval)
                 added.append(file)
         commit_files(table, source, added, {}, marks={_FOLDED: max(waiting)}, about={"strata.folded": str(len(added))})

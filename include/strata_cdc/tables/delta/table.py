@@ -13,6 +13,7 @@ from pyarrow.fs import SubTreeFileSystem
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import arrow_file_system
 from strata_cdc.tables.delta.log import (
+    add_actions,
     bounds_of,
     columns_of,
     commit_files,
@@ -25,7 +26,7 @@ from strata_cdc.tables.delta.log import (
     with_columns,
 )
 from strata_cdc.tables.delta.old_generations import fold_generations, later_generations
-from strata_cdc.tables.delta.trim import forget_removed, trim_log
+from strata_cdc.tables.delta.trim import forget_removed, trim_if_due, trim_log
 from strata_cdc.tables.layout import INTERVAL
 from strata_cdc.tables.port import CommitConflictError, OutputError
 
@@ -55,6 +56,7 @@ class DeltaChanges:
     def __init__(self, table: DeltaTable, url: str) -> None:
         self._table = table
         self._url = url
+        self._known: tuple[int, pa.Table] | None = None
 
     @property
     def version(self) -> int:
@@ -67,14 +69,20 @@ class DeltaChanges:
         return columns_of(self._table)
 
     @_as_the_port_says()
-    def files(self) -> dict[str, int]:
+    def files(self, start: int | None = None, end: int | None = None) -> dict[str, int]:
         """The files that the log refers to."""
-        return live_files(self._table)
+        return live_files(self._actions(), start, end)
 
     @_as_the_port_says()
-    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
+    def bounds(self, column: str, after: int | None = None, last: int | None = None) -> dict[str, tuple[int, int]]:
         """From the statistics in the log."""
-        return bounds_of(self._table, column)
+        return bounds_of(self._actions(), column, after, last)
+
+    def _actions(self) -> pa.Table:
+        """All live files, read once for each version: there may be a hundred thousand."""
+        if self._known is None or self._known[0] != self.version:
+            self._known = self.version, add_actions(self._table)
+        return self._known[1]
 
     def mark(self, name: str) -> int | None:
         """The version of an application transaction."""
@@ -102,6 +110,7 @@ class DeltaChanges:
     ) -> None:
         """One Delta commit; marks are application transactions, `about` is custom metadata."""
         commit_files(self._table, source, added, removed, marks=marks, about=about)
+        trim_if_due(self._table, self._url)
 
     @_as_the_port_says()
     def rearrange(self, source: str, added: Sequence[DataFile], removed: Mapping[str, int]) -> None:

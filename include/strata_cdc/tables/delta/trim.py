@@ -5,16 +5,34 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import delete_file, file_times
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _NAME: Final = re.compile(r"(?P<version>\d{20})\.(?P<kind>json|checkpoint\.parquet)")
+_COMMITS: Final = 100
+"""As many as deltalake makes between two checkpoints."""
+_LOG_HOURS: Final = 24
+"""Readers that follow commits and are further behind have to read the table anew."""
 _HOUR_MICROS: Final = 3_600_000_000
 _FORGET_REMOVED: Final = "delta.deletedFileRetentionDuration"
+
+
+def trim_if_due(table: DeltaTable, url: str) -> None:
+    """Once in a hundred commits, after deltalake's checkpoint, deletes the commits that came before an older one: each
+    commit lists the log, and would take longer with every commit before it.
+
+    What fails is tried again a hundred commits later. Upkeep that has merged files of the table cuts its log itself, as
+    far as its mirror has followed: then this does nothing.
+    """
+    if table.version() % _COMMITS == 0 and _FORGET_REMOVED not in table.metadata().configuration:
+        with suppress(LakeUnavailableError):
+            trim_log(table, url, hours=_LOG_HOURS, needed=None)
 
 
 def trim_log(table: DeltaTable, url: str, *, hours: int, needed: int | None) -> int:
