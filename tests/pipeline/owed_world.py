@@ -78,6 +78,9 @@ class World:
     merge_minutes: int = 60
     failing: frozenset[str] = frozenset()
     """Tables whose checks fail for now."""
+    slice_mb: int = 64
+    padding: int = 0
+    """Bytes of each rows event that are no rows."""
     lake: str = "lake"
     name: str = "s"
     """Of the source."""
@@ -110,7 +113,7 @@ class World:
         self.binlog.query("BEGIN")
         number = TABLES.index(table) + 1
         self.binlog.table_map(number, table=table)
-        self.binlog.write(values, number)
+        self.binlog.write(values, number, padding=self.padding)
         self.binlog.xid()
         self.committed[table].update((f"{SERVER}:{self.gno}", row, value) for row, value in enumerate(values))
 
@@ -122,7 +125,7 @@ class World:
         text += f'[sources.{self.name}]\nconnection = "x"\n'
         text += f"sensitive = {list(self.sensitive)}\n".replace("'", '"')
         text += f"tables = {list(self.wanted)}\nrun_mb = {self.run_mb}\n".replace("'", '"')
-        text += f"merge_minutes = {self.merge_minutes}\nkeep_merged_hours = 1\n"
+        text += f"slice_mb = {self.slice_mb}\nmerge_minutes = {self.merge_minutes}\nkeep_merged_hours = 1\n"
         path = self.folder / "strata.toml"
         path.write_text(text)
         return load_settings({"STRATA_SETTINGS": str(path), "AIRFLOW_CONN_X": "mysql://u@127.0.0.1/"})

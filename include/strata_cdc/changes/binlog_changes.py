@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_extents
 from strata_cdc.changes.blocks import RowReader
 from strata_cdc.changes.decode import decode_blocks, decode_slice
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
@@ -51,7 +51,7 @@ def read_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
         CorruptEventError: As `decode_slice`.
         LakeUnavailableError: The storage does not answer.
     """
-    with open_binlog(piece.segment) as binlog:
+    with open_extents(piece.segment, ((part.begin, part.end) for part in piece.ranges())) as binlog:
         yield from decode_slice(piece, binlog)
 
 

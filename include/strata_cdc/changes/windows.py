@@ -157,6 +157,7 @@ class _WindowReader:
 
     def _behind_gtid(self, piece: Range) -> tuple[int, State]:
         """Offset after the GTID of a prepared transaction, whose rows belong to its XA COMMIT, and the state there."""
+        self._binlog.load(piece.begin, min(piece.begin + HEADER_BYTES, piece.end))
         index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
         head = int(index.types[0]) if len(index) else -1
         # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
@@ -165,7 +166,9 @@ class _WindowReader:
 
     def _body_at(self, offset: int) -> bytes:
         binlog = self._binlog
+        binlog.load(offset, offset + HEADER_BYTES)
         index = index_events(binlog.buffer, offset, len(binlog.buffer), binlog.format, 1)
+        binlog.load(offset, index.next)
         return self._window(index, 0, len(index)).body(0)
 
     def _chain_of(self, piece: Range, at: int) -> EventChain:
@@ -178,6 +181,7 @@ class _WindowReader:
         window = size = self._pace.limits.window_bytes
         while at < end:
             limit = min(at + size, end)
+            self._binlog.load(at, limit)
             index = index_events(self._binlog.buffer, at, limit, self._binlog.format, WINDOW_EVENTS)
             is_cut = index.status == codes.TRUNCATED and limit < end
             if is_cut and len(index) == 0:

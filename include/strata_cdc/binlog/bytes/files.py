@@ -10,17 +10,19 @@ import os
 import re
 import tempfile
 import zlib
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import zstandard
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, ENGINE_MAGIC, HEADER_BYTES, MAGIC, EventType
 from strata_cdc.binlog.bytes.format import FormatDescription, names_checksum, parse_format_description
 from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
+from strata_cdc.binlog.bytes.ranged_bytes import HEAD_BYTES, RangedBytes
 from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.errors import (
     CorruptEventError,
@@ -32,6 +34,7 @@ from strata_cdc.errors import (
     UnsupportedEventError,
     Usage,
 )
+from strata_cdc.files.objects import is_s3
 from strata_cdc.files.storage import Folder, require_room
 
 if TYPE_CHECKING:
@@ -54,6 +57,18 @@ class BinlogFile(Struct, frozen=True):
     format: FormatDescription
     segment: SegmentName | None
     """What the name says if the file is a landed segment."""
+    remote: RangedBytes | None = None
+    """Where bytes of the buffer come from before they are read; None if all of them are there."""
+
+    def load(self, begin: int, end: int) -> None:
+        """Waits until the bytes between two offsets are in the buffer; must be called before they are read.
+
+        Raises:
+            LakeUnavailableError: The file was replaced, or the storage does not answer.
+        """
+        if self.remote is not None:
+            with _file_errors(self.path):
+                self.remote.load(begin, end)
 
     @property
     def name(self) -> str:
@@ -91,21 +106,53 @@ def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
         LakeUnavailableError: It cannot be read.
     """
     text = os.fspath(path)
-    try:
-        with _local_file(text) as file:
-            mapped = _map(file)
-    except FileNotFoundError as error:
-        raise Usage("there is no such file", file=text) from error
-    except OSError as error:
-        raise LakeUnavailableError(f"the file cannot be read: {error}", file=text) from error
-    try:
-        buffer = np.frombuffer(mapped, np.uint8) if mapped is not None else np.empty(0, np.uint8)
-        form = _read_format(buffer)
-    except StrataError as error:
-        raise error.located(file=text) from None
+    with _file_errors(text), _local_file(text) as file:
+        mapped = _map(file)
+    buffer = np.frombuffer(mapped, np.uint8) if mapped is not None else np.empty(0, np.uint8)
     # No close of the map at the end: arrays over it may still be used, and the last of them unmaps it.
     del mapped
-    yield BinlogFile(text, buffer, form, SegmentName.parse(text.rsplit("/", 1)[-1]))
+    yield _opened(text, buffer)
+
+
+@contextmanager
+def open_extents(path: str, extents: Iterable[tuple[int, int]]) -> Iterator[BinlogFile]:
+    """Opens a landed segment to read parts of it: of a segment on S3, only these parts and the first event are read,
+    and others if `BinlogFile.load` is called for them.
+
+    Args:
+        path: Local path or URL.
+        extents: Offsets from and up to which bytes are going to be read, in this order.
+
+    Raises:
+        StrataError: As `open_binlog`.
+    """
+    if not is_s3(path):
+        with open_binlog(path) as binlog:
+            yield binlog
+        return
+    with ExitStack() as closing:
+        with _file_errors(path):
+            remote = closing.enter_context(RangedBytes(path, extents))
+            buffer = remote.map()
+            remote.load(0, HEAD_BYTES)
+        yield replace(_opened(path, buffer), remote=remote)
+
+
+def _opened(text: str, buffer: npt.NDArray[np.uint8]) -> BinlogFile:
+    try:
+        return BinlogFile(text, buffer, _read_format(buffer), SegmentName.parse(text.rsplit("/", 1)[-1]))
+    except StrataError as error:
+        raise error.located(file=text) from None
+
+
+@contextmanager
+def _file_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise Usage("there is no such file", file=path) from error
+    except OSError as error:
+        raise LakeUnavailableError(f"the file cannot be read: {error}", file=path) from error
 
 
 def server_name(path: str) -> str:

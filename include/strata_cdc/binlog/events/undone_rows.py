@@ -20,6 +20,7 @@ from strata_cdc.binlog.bytes.codes import COMPRESSED_EVENTS, HEADER_BYTES, ROW_E
 from strata_cdc.binlog.bytes.frames import EventIndex, index_events, next_of_types
 from strata_cdc.binlog.events.model import Query
 from strata_cdc.binlog.events.parse import parse_event
+from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.errors import StrataError
 from strata_cdc.flavour import Vendor
 
@@ -41,6 +42,9 @@ _MATTERS: Final = np.isin(np.arange(256), (EventType.DOMAIN_GTID, EventType.QUER
 """Which types of events end a group, or may say that its rows are undone."""
 _FIRST_LOOK: Final = 16
 """Events; most transactions have fewer. The look ahead is doubled each time."""
+
+_FIRST_LOOK_BYTES: Final = 64 << 10
+"""The same of a file whose bytes are on an object store."""
 
 Point = TypeVar("Point")
 
@@ -213,15 +217,34 @@ class UndoneRows:
     def _look_ahead(self) -> None:
         """Follows the events up to the end of the open group; most groups have no statement that undoes rows."""
         buffer, form, size = self._binlog.buffer, self._binlog.format, _FIRST_LOOK
-        self._followed_to = next_of_types(buffer, self._followed_to, form, _MATTERS)
+        length = self._find_next()
         is_whole = self._followed_to + HEADER_BYTES <= len(buffer)
         if is_whole and buffer[self._followed_to + 4] == EventType.DOMAIN_GTID:
             return
         while self._followed_to < len(buffer):
-            index = index_events(buffer, self._followed_to, len(buffer), form, size)
+            end = self._loaded(length)
+            index = index_events(buffer, self._followed_to, end, form, size)
             heads = np.flatnonzero(index.types == EventType.DOMAIN_GTID)
             count = int(heads[0]) if len(heads) else len(index)
             self._follow(index, count)
-            if len(heads) or count < size:
+            is_cut = index.status == codes.TRUNCATED and end < len(buffer)
+            if len(heads) or (count < size and not is_cut):
                 return
-            size *= 2
+            size, length = 2 * size, 2 * length
+
+    def _find_next(self) -> int:
+        """Goes to the next event that matters; returns how many bytes to look at then."""
+        buffer = self._binlog.buffer
+        length = len(buffer) if self._binlog.remote is None else _FIRST_LOOK_BYTES
+        while True:
+            end = self._loaded(length)
+            self._followed_to = at = next_of_types(buffer[:end], self._followed_to, self._binlog.format, _MATTERS)
+            if end == len(buffer) or (at + HEADER_BYTES <= end and _MATTERS[buffer[at + 4]]):
+                return length
+            length *= 2
+
+    def _loaded(self, length: int) -> int:
+        """Loads so many of the next bytes; returns where they end."""
+        end = min(self._followed_to + length, len(self._binlog.buffer))
+        self._binlog.load(self._followed_to, end)
+        return end

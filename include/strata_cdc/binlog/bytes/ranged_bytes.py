@@ -1,0 +1,148 @@
+"""The bytes of a segment on an object store that somebody needs, and no others: they arrive while others are decoded.
+Not here: opening the segment (`files.py`), requests (`files/objects.py`).
+
+They are written to a sparse temporary file of the segment's size, so that every byte has its own offset and pages can
+be dropped from memory and load again.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from bisect import bisect_right, insort
+from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+from msgspec import Struct
+
+from strata_cdc.files.objects import S3Object
+from strata_cdc.files.storage import require_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+
+    from strata_cdc.binlog.kernels.arrays import Bytes
+
+HEAD_BYTES: Final = 4096
+"""What is read first; the format description is in it."""
+PIECE_BYTES: Final = 8 << 20
+"""Of one request: long enough that its start does not matter, short enough that decoding starts soon."""
+AT_ONCE: Final = 4
+"""Requests at once; a stream of S3 gives 50 to 90 MB/s, decoding takes several times that."""
+_GAP_BYTES: Final = 64 << 10
+"""Bytes between two extents that are read along: a request more would take longer."""
+
+
+class _Piece(Struct, eq=False):
+    """Bytes of one request."""
+
+    begin: int
+    end: int
+    number: int
+    """In the order in which pieces are needed."""
+    arriving: Future[None] | None = None
+
+
+_BEGIN: Final = attrgetter("begin")
+
+
+class RangedBytes:
+    """Bytes of an object; `load` waits until those that are needed next have arrived."""
+
+    def __init__(self, path: str, extents: Iterable[tuple[int, int]]) -> None:
+        """Reads the first bytes, and begins with the extents.
+
+        Args:
+            path: URL of the object.
+            extents: Offsets from and up to which bytes will be needed, in this order.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            LakeUnavailableError: The store does not answer.
+            OSError: There is no room for the bytes on this machine.
+        """
+        self._object, head = S3Object.open(path, HEAD_BYTES)
+        self._file = tempfile.TemporaryFile(prefix="strata-")  # noqa: SIM115  closed by `__exit__`
+        self._requests = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ranges")
+        os.ftruncate(self._file.fileno(), self._object.size)
+        self._write(0, head)
+        first = _Piece(0, len(head), -1, self._requests.submit(lambda: None))
+        self._order = [
+            _Piece(begin, end, number)
+            for number, (begin, end) in enumerate(_pieces(_joined(extents, len(head), self._object.size)))
+        ]
+        self._by_offset = sorted([first, *self._order], key=_BEGIN)
+        require_room(tempfile.gettempdir(), sum(piece.end - piece.begin for piece in self._order))
+        self._request(0)
+
+    def map(self) -> Bytes:
+        """The object, byte for byte, as far as it has been loaded; zeros elsewhere."""
+        mapped = mmap.mmap(self._file.fileno(), self._object.size, access=mmap.ACCESS_WRITE)
+        return np.frombuffer(mapped, np.uint8)
+
+    def load(self, begin: int, end: int) -> None:
+        """Waits until the bytes between two offsets are there.
+
+        Raises:
+            FileNotFoundError: The object was deleted.
+            LakeUnavailableError: The object was replaced, or the store does not answer.
+            OSError: There is no room for the bytes on this machine.
+        """
+        at, end = begin, min(end, self._object.size)
+        while at < end:
+            place = bisect_right(self._by_offset, at, key=_BEGIN)
+            piece = self._by_offset[place - 1]
+            if piece.end <= at:
+                # Nobody has said that these bytes would be needed: what is in force before a split point, for example.
+                following = self._by_offset[place].begin if place < len(self._by_offset) else end
+                piece = _Piece(at, min(end, following), len(self._order))
+                insort(self._by_offset, piece, key=_BEGIN)
+                piece.arriving = self._requests.submit(self._fetch, piece)
+            elif piece.number >= 0:
+                self._request(piece.number)
+            if piece.arriving is not None:
+                piece.arriving.result()
+            at = piece.end
+
+    def _request(self, number: int) -> None:
+        """Asks for a piece and those after it, so that as many as allowed are on their way."""
+        for piece in self._order[number : number + AT_ONCE]:
+            if piece.arriving is None:
+                piece.arriving = self._requests.submit(self._fetch, piece)
+
+    def _fetch(self, piece: _Piece) -> None:
+        self._write(piece.begin, self._object.read(piece.begin, piece.end))
+
+    def _write(self, at: int, content: memoryview) -> None:
+        while content:
+            written = os.pwrite(self._file.fileno(), content, at)
+            content, at = content[written:], at + written
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._requests.shutdown(cancel_futures=True)
+        self._file.close()
+
+
+def _joined(extents: Iterable[tuple[int, int]], begin: int, size: int) -> list[tuple[int, int]]:
+    """Extents after the first bytes of an object of this size, each byte once, in the order of what is needed first."""
+    merged: list[tuple[int, int, int]] = []
+    wanted = ((max(low, begin), min(high, size), number) for number, (low, high) in enumerate(extents))
+    for low, high, number in sorted(extent for extent in wanted if extent[0] < extent[1]):
+        if merged and low - merged[-1][1] <= _GAP_BYTES:
+            first, last, before = merged[-1]
+            merged[-1] = first, max(last, high), min(before, number)
+        else:
+            merged.append((low, high, number))
+    return [(low, high) for low, high, _ in sorted(merged, key=lambda extent: extent[2])]
+
+
+def _pieces(extents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for begin, end in extents:
+        yield from ((at, min(at + PIECE_BYTES, end)) for at in range(begin, end, PIECE_BYTES))

@@ -1,0 +1,124 @@
+"""Objects of an S3 store by ranges of bytes, each range of the object that was opened and of no other.
+Not here: files of the lake as a whole (`storage.py`), what is in the bytes (`binlog/bytes/`).
+
+By obstore, because Arrow's file systems cannot ask for an object that has not been replaced (decision 117).
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from msgspec import Struct
+
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.aws_profile import stored_keys
+from strata_cdc.files.storage import arrow_file_system, object_store_options
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_SCHEME: Final = "s3://"
+_ATTEMPTS: Final = 10
+_RETRY_SECONDS: Final = 120
+
+
+class S3Object(Struct, frozen=True):
+    """An object as it was when it was opened."""
+
+    url: str
+    size: int
+    """Bytes."""
+    etag: str | None
+    store: Any
+    key: str
+
+    @classmethod
+    def open(cls, url: str, first: int) -> tuple[Self, memoryview]:
+        """An object and its first bytes, at most `first`, by one request.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            LakeUnavailableError: The store does not answer.
+        """
+        store, key = s3_store(url)
+        with _store_errors(url):
+            result = store.get(key, options={"range": (0, first)})
+            head = memoryview(result.bytes())
+        return cls(url, result.meta["size"], result.meta["e_tag"], store, key), head
+
+    def read(self, begin: int, end: int) -> memoryview:
+        """The bytes from `begin` to `end`; several threads may read at once.
+
+        Raises:
+            FileNotFoundError: The object was deleted.
+            LakeUnavailableError: The object was replaced, or the store does not answer.
+        """
+        options: dict[str, Any] = {"range": (begin, end)}
+        if self.etag is not None:
+            options["if_match"] = self.etag
+        with _store_errors(self.url):
+            content = memoryview(self.store.get(self.key, options=options).bytes())
+        if len(content) != end - begin:
+            raise LakeUnavailableError(f"the store gave {len(content)} of {end - begin} bytes", file=self.url)
+        return content
+
+
+def is_s3(url: str) -> bool:
+    """Whether a URL names an object that `S3Object` opens: one whose address has no login and no options."""
+    return url.startswith(_SCHEME) and "?" not in url and "@" not in url
+
+
+def s3_store(url: str) -> tuple[S3Store, str]:
+    """The bucket of a URL, and the key in it.
+
+    Raises:
+        LakeUnavailableError: The bucket is not found.
+    """
+    bucket, _, key = url.removeprefix(_SCHEME).partition("/")
+    given = object_store_options(url) or {}
+    # A process that was forked needs connections of its own.
+    return _bucket(bucket, given.get("aws_endpoint"), os.getpid()), key
+
+
+@lru_cache(maxsize=8)
+def _bucket(bucket: str, endpoint: str | None, _process: int) -> S3Store:
+    # Imported here: most commands read no object.
+    from obstore.store import S3Store  # noqa: PLC0415  see above
+
+    config: Any = dict(stored_keys())
+    if endpoint is not None:
+        config["endpoint"] = endpoint
+    if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
+        files, _ = arrow_file_system(f"{_SCHEME}{bucket}")
+        config["region"] = files.region
+    return S3Store(
+        bucket,
+        config=config,
+        client_options={"allow_http": endpoint is not None, "timeout": timedelta(seconds=60)},
+        retry_config={"max_retries": _ATTEMPTS, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
+    )
+
+
+class _store_errors:  # noqa: N801  used as a function, like `lake_errors`
+    """Turns errors of the object store in a `with` block into LakeUnavailableError."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        from obstore.exceptions import BaseError, PreconditionError  # noqa: PLC0415  see `_bucket`
+
+        if isinstance(error, PreconditionError):
+            raise LakeUnavailableError(
+                "the object was replaced while it was read",
+                file=self._url,
+                remedy="Run the step again: it reads the new object from its beginning.",
+            ) from error
+        if isinstance(error, BaseError):
+            raise LakeUnavailableError(f"the object cannot be read: {error}", file=self._url) from error

@@ -1,0 +1,209 @@
+"""A proxy before the S3-speaking server: it counts what goes through, and makes trouble where a test wants it:
+`store_proxy UPSTREAM RULES LOG`. A process of its own: deltalake holds the interpreter while it waits for an answer.
+Not here: the server (`s3_server.py`)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import struct
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HOP = {"connection", "transfer-encoding", "keep-alive"}
+_ERRORS = {
+    "500": b"<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>",
+    "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
+}
+FAULTS = ("500", "503", "reset", "cut", "late")
+"""Answers with an error; the connection is closed before anything is answered, in the middle of the answer, or after
+the store has done it."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request."""
+
+    method: str
+    path: str
+    """With the bucket and the query."""
+    sent: int
+    """Bytes of the request's body."""
+    received: int
+    """Bytes of the answer's body."""
+    status: int
+    """Of the store's answer; 0 if the store was not asked."""
+    fault: str | None
+    """What became of the answer."""
+
+
+@dataclass
+class StoreProxy:
+    """The address of the proxy, and what it has seen."""
+
+    endpoint: str
+    rules: Path
+    log: Path
+
+    def spoil(self, *rules: tuple[str, str, int, str]) -> None:
+        """From now on, of the requests with a method and a path (regular expressions), every so manyth gets a fault."""
+        self.rules.write_text(json.dumps(rules))
+
+    @property
+    def seen(self) -> list[Seen]:
+        """All requests so far."""
+        return [Seen(**json.loads(line)) for line in self.log.read_text().splitlines()]
+
+    @property
+    def faults(self) -> Counter[str]:
+        """How many there were of each kind."""
+        return Counter(seen.fault for seen in self.seen if seen.fault)
+
+    def read(self, part: str = "") -> int:
+        """Bytes that were read of objects whose path has a part; listings are no objects."""
+        return sum(seen.received for seen in self.seen if seen.method == "GET" and part in unquote(seen.path))
+
+    def written(self, part: str = "") -> int:
+        """Bytes that were written to objects whose path has a part."""
+        return sum(seen.sent for seen in self.seen if seen.method in {"PUT", "POST"} and part in unquote(seen.path))
+
+
+@contextmanager
+def store_proxy(upstream: str, folder: Path) -> Iterator[StoreProxy]:
+    """A proxy before the server at a URL, as long as the `with` block lasts; its files are in a folder."""
+    rules, log = folder / "rules.json", folder / "requests.jsonl"
+    rules.write_text("[]")
+    log.touch()
+    command = [sys.executable, __file__, upstream, str(rules), str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield StoreProxy(process.stdout.readline().strip(), rules, log)
+        finally:
+            process.kill()
+
+
+class _Rules:
+    """The rules of the file, which a test may replace at any time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._text, self._rules = path, "", []
+        self._met = Counter[int]()
+        self.lock = Lock()
+
+    def fault(self, method: str, path: str) -> str | None:
+        with self.lock:
+            text = self._path.read_text()
+            if text and text != self._text:
+                self._text, self._rules, self._met = text, json.loads(text), Counter()
+            for number, (methods, paths, every, fault) in enumerate(self._rules):
+                if re.fullmatch(methods, method) and re.search(paths, unquote(path)):
+                    self._met[number] += 1
+                    if self._met[number] % every == 0:
+                        return str(fault)
+        return None
+
+
+def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the handler is in it
+    address, known = urlsplit(upstream), _Rules(rules)
+    written = log.open("a")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_any(self) -> None:
+            body = self._body()
+            fault = known.fault(self.command, self.path)
+            if fault in _ERRORS or fault == "reset":
+                self._note(body, b"", 0, fault)
+                if fault in _ERRORS:
+                    self._answer(int(fault), {}, _ERRORS[fault])
+                else:
+                    self._reset()
+                return
+            status, headers, content = self._forward(body)
+            is_cut = fault == "cut" and len(content) > 1 and self.command != "HEAD"
+            self._note(body, content[: len(content) // 2] if is_cut else content, status, fault)
+            if fault == "late":
+                self._reset()
+            else:
+                self._answer(status, headers, content, cut=is_cut)
+
+        def _note(self, body: bytes, content: bytes, status: int, fault: str | None) -> None:
+            seen = Seen(self.command, self.path, len(body), len(content), status, fault)
+            with known.lock:
+                written.write(json.dumps(vars(seen)) + "\n")
+                written.flush()
+
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815  as the base class has it
+
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+                parts = []
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    parts.append(self.rfile.read(size))
+                    self.rfile.readline()
+                self.rfile.readline()
+                return b"".join(parts)
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+        def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+            onward = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+            kept = {name: value for name, value in self.headers.items() if name.lower() not in _HOP | {"expect"}}
+            kept["Content-Length"] = str(len(body))
+            onward.request(self.command, self.path, body, kept)
+            answer = onward.getresponse()
+            content = answer.read()
+            headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+            onward.close()
+            return answer.status, headers, content
+
+        def _answer(self, status: int, headers: dict[str, Any], content: bytes, *, cut: bool = False) -> None:
+            self.send_response_only(status)
+            length = headers.pop("Content-Length", None) or headers.pop("content-length", None)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(length if self.command == "HEAD" and length else len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content[: len(content) // 2] if cut else content)
+            if cut:
+                self.wfile.flush()
+                self._reset()
+
+        def _reset(self) -> None:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, *_: object) -> None:
+            """A client that goes away is no error here."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}\n")
+        sys.stdout.flush()
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
