@@ -120,6 +120,13 @@ class ManifestTable(Struct):
             path.unlink()
         return len(gone)
 
+    def unneeded(self, hours: int) -> Sequence[str]:
+        before = time.time() - hours * 3600
+        recent = [path for path in (self.folder / FOLDER).glob("*.json") if path.stat().st_mtime > before]
+        kept = {*self.manifest.files, *(file for path in recent for file in stored(self.folder, int(path.stem)).files)}
+        found = [path for path in (self.folder / "data").rglob("*") if path.is_file() and path.stat().st_mtime < before]
+        return sorted({str(path.relative_to(self.folder)) for path in found} - kept)
+
     def commits_since(self, version: int) -> Sequence[FileCommit] | None:
         if not all((self.folder / FOLDER / f"{number:020}.json").exists() for number in range(version, self.version)):
             return None

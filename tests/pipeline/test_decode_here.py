@@ -48,14 +48,20 @@ def planned(tmp_path: Path) -> PlanReport:
     return report
 
 
+def changes(run_url: str) -> Path:
+    """The folder of the tables, where decoded files stay."""
+    return Path(run_url).parents[2] / "changes"
+
+
 def staged(run_url: str) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in Path(run_url, STAGED).rglob("*") if path.is_file()}
+    assert not Path(run_url, STAGED).exists(), "nothing is put aside here"
+    return {str(path): path.read_bytes() for path in changes(run_url).rglob("*") if path.is_file()}
 
 
 def test_threads_write_what_one_slice_after_the_other_writes(planned: PlanReport) -> None:
     files = [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
     expected = staged(planned.run_url)
-    shutil.rmtree(Path(planned.run_url, STAGED))
+    shutil.rmtree(changes(planned.run_url))
     seen: list[tuple[int, int]] = []
     report = decode_here(planned.run_url, LOCAL, progress=lambda *numbers: seen.append(numbers))
     assert report is not None
@@ -94,12 +100,12 @@ def test_a_run_that_is_spark_s_is_left_to_it(planned: PlanReport) -> None:
 
 def test_storage_that_fails_ends_all_threads_and_the_run_is_not_decoded(planned: PlanReport) -> None:
     folder = Path(planned.run_url)
-    (folder / STAGED).write_text("where the folder of the staged files is to be")
+    changes(planned.run_url).write_text("where the folder of the tables is to be")
     with pytest.raises(LakeUnavailableError):
         decode_here(planned.run_url, LOCAL)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("decode")]
     assert not (folder / DECODED).exists()
-    (folder / STAGED).unlink()
+    changes(planned.run_url).unlink()
     report = decode_here(planned.run_url, LOCAL)
     assert report is not None
     assert report.rows == planned.rows
@@ -109,7 +115,7 @@ def test_dead_before_any_write_it_is_done_again_with_the_same_files(planned: Pla
     first = decode_here(planned.run_url, LOCAL)
     expected, folder = staged(planned.run_url), Path(planned.run_url)
     for last in count(1):
-        shutil.rmtree(folder / STAGED)
+        shutil.rmtree(changes(planned.run_url))
         (folder / DECODED).unlink()
         with suppress(Died), dying_before_write(last):
             decode_here(planned.run_url, LOCAL)

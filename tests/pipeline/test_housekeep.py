@@ -16,7 +16,7 @@ from strata_cdc.pipeline.housekeep import clean_runs
 from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.quality.check.check_interval import check_interval
-from strata_cdc.runs.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_url
+from strata_cdc.runs.run_folder import DECODED, PLAN, VERDICT, read_decoded, run_folder, runs_url
 from strata_cdc.runs.run_past import PAST
 from strata_cdc.store.tables import table_interval
 from strata_cdc.tables.quarantine import in_quarantine
@@ -60,20 +60,21 @@ def left(world: World, run: str) -> set[str]:
 def test_staged_files_go_with_the_publication_and_the_run_stays_readable(world: World) -> None:
     live(world, "a", "b")
     run = begin(world)
-    assert left(world, run) == {PLAN, PAST, DECODED, VERDICT, "staged"}
+    folder = run_folder(world.source.lake, "s", run)
+    files = {file.url for file in read_decoded(folder).files}
     first = finish(world, run)
+    assert files == {url for url in list_files(f"{world.source.lake}/changes") if "/data/" in url}, "nothing is copied"
     assert left(world, run) == {PLAN, PAST, DECODED, VERDICT}
     again = finish(world, run)
     assert (first.cleared, again.cleared) == (False, True)
     reported = [[replace(table, changed=0) for table in report.tables] for report in (first, again)]
     assert (reported[0], first.rows) == (reported[1], again.rows), "a task that is tried again tells the same"
-    folder = run_folder(world.source.lake, "s", run)
     with pytest.raises(Usage, match="staged files were cleared"):
         check_interval(world.source.lake, "s", run, lambda: None)  # type: ignore[arg-type,return-value]
     # The same plan again: decoded anew, it is a run like any other.
     assert begin(world, request=RunRequest(world.now - MINUTE, world.now)) == run
     assert (folder.exists(VERDICT), finish(world, run).cleared) == (True, False)
-    assert "staged" not in left(world, run)
+    assert left(world, run) == {PLAN, PAST, DECODED, VERDICT}
     world.assert_nothing_is_lost()
 
 
@@ -81,7 +82,7 @@ def test_a_part_is_not_cleared(world: World) -> None:
     live(world, "a", "b")
     run = begin(world, "b")
     finish(world, run)
-    assert "staged" in left(world, run)
+    assert not read_decoded(run_folder(world.source.lake, "s", run)).cleared
 
 
 def test_what_is_no_longer_published_is_not_said_to_be(world: World) -> None:

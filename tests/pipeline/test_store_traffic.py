@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from random import Random
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -62,6 +63,29 @@ def test_a_slice_reads_its_own_bytes(tmp_path: Path, store: StoreProxy) -> None:
     world.publish(report)
     for table in "abc":
         assert world.published(table) == world.committed[table]
+
+
+def test_what_is_published_is_written_once(tmp_path: Path, store: StoreProxy) -> None:
+    world = World(tmp_path / "world", lake=f"s3://{BUCKET}/{uuid4().hex}")
+    numbers = Random(1)
+    for number in range(6):
+        world.change("abc"[number % 3], [numbers.getrandbits(31) for _ in range(60_000)])
+    world.now += MINUTE
+    world.land()
+    before, read = store.written(), store.read("/changes/")
+    report = world.plan(RunRequest())
+    world.decode(report)
+    decoded = store.read("/changes/")
+    assert decoded == read, "decoding reads no file"
+    world.check(report)
+    world.publish(report)
+    written = store.written() - before
+    published = sum(seen.sent for seen in store.seen if seen.method == "PUT" and "/data/" in seen.path)
+    assert published > 1_000_000
+    assert published <= written <= MOST * published
+    assert store.read("/changes/") - decoded < 0.3 * published, "the ends of files, and the log"
+    sizes = {table: world.committed[table].total() for table in "abc"}
+    assert {table: world.published(table).total() for table in "abc"} == sizes
 
 
 def test_the_way_of_a_remote_slice_gives_what_a_local_one_gives(tmp_path: Path, store: StoreProxy) -> None:

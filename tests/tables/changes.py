@@ -76,9 +76,12 @@ def stage(
     interval: int = INTERVAL,
     slice_key: str = "binlog.000001:4",
     limits: FileLimits = FileLimits(),
+    changes: str | None = None,
 ) -> tuple[StagedFile, ...]:
-    """Writes batches as one slice."""
-    with ChangeWriter(str(staging), source=SOURCE, interval=interval, slice_key=slice_key, limits=limits) as writer:
+    """Writes batches as one slice; where they stay, if `changes` is given."""
+    with ChangeWriter(
+        str(staging), source=SOURCE, interval=interval, slice_key=slice_key, limits=limits, changes=changes
+    ) as writer:
         for batch in batches:
             writer.write(batch)  # type: ignore[arg-type]  # has the same fields
         return writer.close()

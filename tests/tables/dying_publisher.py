@@ -31,7 +31,7 @@ OLD, NEW, OTHER = ({"id": pa.int32(), **more} for more in ({}, {"x": pa.int32()}
 
 def work(lake: str, output: Output) -> None:
     """The former rows of the interval, then the rows that replace them, of which one column has had two types."""
-    first = stage(f"{lake}/runs/a", inserts(OLD, [{"id": 1}, {"id": 2}]))
+    first = stage(f"{lake}/runs/a", inserts(OLD, [{"id": 1}, {"id": 2}]), changes=f"{lake}/changes/{SOURCE}")
     publish(lake, SOURCE, ORDERS, INTERVAL, first, output)
     finish(lake, output)
 
@@ -39,7 +39,12 @@ def work(lake: str, output: Output) -> None:
 def finish(lake: str, output: Output) -> None:
     """The step that is run again after a death."""
     batches = [inserts(shape, [{"id": number}], version_id=number, first_seq=number) for number, shape in VERSIONS]
-    publish(lake, SOURCE, ORDERS, INTERVAL, stage(f"{lake}/runs/b", *batches), output)
+    # Of one of the versions as a former version of Strata has left it: such files are copied.
+    first, *others = (
+        stage(f"{lake}/runs/b", batch, slice_key=number, changes=changes)
+        for number, batch, changes in zip("345", batches, (None, *2 * [f"{lake}/changes/{SOURCE}"]), strict=True)
+    )
+    publish(lake, SOURCE, ORDERS, INTERVAL, [*first, *(file for files in others for file in files)], output)
 
 
 VERSIONS = ((3, NEW), (4, OTHER), (5, OLD))

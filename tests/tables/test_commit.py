@@ -16,9 +16,10 @@ from strata_cdc.errors import DamagedFileError, LostTableError, Usage
 from strata_cdc.files.storage import delete_file, write_file
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.commit import publish, unpublished_files
-from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.layout import changes_url, table_url
 from strata_cdc.tables.pinned import find_damage
 from strata_cdc.tables.read import published_tables, read_changes, read_columns
+from tests.mirrors.delta_readers import READERS
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 
 if TYPE_CHECKING:
@@ -236,3 +237,39 @@ def test_a_lake_may_be_called_oddly(tmp_path: Path, name: str) -> None:
         publish(lake, SOURCE, ORDERS, INTERVAL, staged)
     assert read_changes(lake, SOURCE, ORDERS)["id"].to_pylist() == [2]
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_what_lies_in_its_table_is_committed_as_it_is(tmp_path: Path) -> None:
+    rows = inserts(FIELDS, [{"id": 1}, {"id": 2}])
+    staged = stage(tmp_path / "run", rows, changes=changes_url(str(tmp_path), SOURCE))
+    stamp = Path(staged[0].url).stat().st_mtime_ns
+    commit = publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged)
+    assert commit is not None
+    assert (commit.rows, ids(tmp_path)) == (2, [1, 2])
+    assert Path(staged[0].url).stat().st_mtime_ns == stamp
+    assert not Path(tmp_path, "run").exists()
+    again = publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged)
+    assert again is not None
+    assert (again.version, again.added_files) == (commit.version, 0)
+
+
+@pytest.mark.parametrize("how", ["gone", "other"])
+def test_what_lies_in_its_table_is_committed_only_if_it_is_what_was_decoded(tmp_path: Path, how: str) -> None:
+    staged = stage(tmp_path / "run", inserts(FIELDS, [{"id": 1}]), changes=changes_url(str(tmp_path), SOURCE))
+    path = Path(staged[0].url)
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-5] + b"x" + path.read_bytes()[-4:])
+    with pytest.raises(DamagedFileError, match=r"is gone|has other bytes"):
+        publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged)
+    assert ORDERS not in published_tables(str(tmp_path), SOURCE)
+
+
+def test_what_is_not_committed_is_seen_by_no_reader(tmp_path: Path) -> None:
+    put(tmp_path, inserts(FIELDS, [{"id": 1}]))
+    stage(tmp_path / "run", inserts(FIELDS, [{"id": 2}], first_seq=9), changes=changes_url(str(tmp_path), SOURCE))
+    url = table_url(str(tmp_path), SOURCE, ORDERS)
+    assert len(list(Path(url).rglob("*.parquet"))) == 2
+    for read in READERS:
+        assert read(url, None)["id"].to_pylist() == [1], read

@@ -1,4 +1,5 @@
-"""Objects of an S3 store by ranges of bytes, each range of the object that was opened and of no other.
+"""Objects of an S3 store: ranges of bytes, each of the object that was opened and of no other; objects written by one
+request.
 Not here: files of the lake as a whole (`storage.py`), what is in the bytes (`binlog/bytes/`).
 
 By obstore, because Arrow's file systems cannot ask for an object that has not been replaced (decision 117).
@@ -66,6 +67,33 @@ class S3Object(Struct, frozen=True):
         return content
 
 
+def write_object(url: str, content: Any) -> str | None:
+    """Writes an object by one request, so that nothing is left of it if this process dies; returns its ETag.
+
+    Args:
+        url: Of the object; one that exists is replaced.
+        content: Bytes, or an object with a buffer; at most 5 GB.
+
+    Raises:
+        LakeUnavailableError: The store refuses it, or does not answer.
+    """
+    store, key = s3_store(url)
+    with _store_errors(url):
+        return store.put(key, memoryview(content).cast("B"), use_multipart=False)["e_tag"]
+
+
+def current_etag(url: str) -> str | None:
+    """The ETag that an object has now.
+
+    Raises:
+        FileNotFoundError: There is no such object.
+        LakeUnavailableError: The store does not answer.
+    """
+    store, key = s3_store(url)
+    with _store_errors(url):
+        return store.head(key)["e_tag"]
+
+
 def is_s3(url: str) -> bool:
     """Whether a URL names an object that `S3Object` opens: one whose address has no login and no options."""
     return url.startswith(_SCHEME) and "?" not in url and "@" not in url
@@ -121,4 +149,4 @@ class _store_errors:  # noqa: N801  used as a function, like `lake_errors`
                 remedy="Run the step again: it reads the new object from its beginning.",
             ) from error
         if isinstance(error, BaseError):
-            raise LakeUnavailableError(f"the object cannot be read: {error}", file=self._url) from error
+            raise LakeUnavailableError(f"the store refuses: {error}", file=self._url) from error

@@ -7,9 +7,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from strata_cdc.clock import now_micros
 from strata_cdc.errors import StrataError
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.housekeep.merge_intervals import merge_steps
+from strata_cdc.pipeline.housekeep.unneeded_files import unneeded_steps
 from strata_cdc.store.database import find_store
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ LEAST_SECONDS: Final = 0.5
 
 
 def keep_changes(source: str, *, settings: Settings, seconds: float | None = None) -> list[MergeStep]:
-    """Merges short intervals of the past and their files, and deletes merged files that are old.
+    """Merges short intervals of the past and their files, and deletes merged files that are old. If it has all the time
+    that it wants, it also deletes files that no commit names.
 
     Args:
         source: The source's name.
@@ -41,6 +44,8 @@ def keep_changes(source: str, *, settings: Settings, seconds: float | None = Non
         done.append(step)
         if seconds is not None and time.monotonic() - began >= seconds:
             break
+    if seconds is None:
+        done += unneeded_steps(known_if_stored(settings.source(source)), now=now_micros())
     return done
 
 

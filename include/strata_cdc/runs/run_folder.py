@@ -203,13 +203,15 @@ def note_cleared(folder: Folder) -> None:
 
 
 def lacks_files(folder: Folder, decoded: Decoded) -> bool:
-    """Whether a staged file of a run is gone.
+    """Whether a staged file of the run's folder is gone. Those in the folders of their tables stay when a run is
+    cleared.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    there = set(list_files(folder.join(STAGED)))
-    return any(file.url not in there for file in decoded.files)
+    staged = folder.join(STAGED)
+    mine = {file.url for file in decoded.files if file.url.startswith(f"{staged}/")}
+    return bool(mine) and not mine <= set(list_files(staged))
 
 
 def _decode(folder: Folder) -> str:

@@ -21,7 +21,7 @@ from strata_cdc.tables.layout import data_path, interval_key, published_name, ta
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.outputs import OUTPUT
 from strata_cdc.tables.parquet_names import rename_columns
-from strata_cdc.tables.pinned import read_pinned
+from strata_cdc.tables.pinned import read_pinned, refuse_changed
 from strata_cdc.tables.port import CommitConflictError, DataFile, OutputError
 from strata_cdc.tables.same_rows import same_rows
 from strata_cdc.tables.statistics import renamed_statistics
@@ -78,8 +78,9 @@ def publish(
     """Makes these files, and no others, what readers see of a table and interval.
 
     It is safe to repeat this, and to run it twice at the same time. Earlier files of the interval that are not among
-    the staged ones are removed in the commit that adds these; if no row differs, there is no commit. A published file
-    is a copy: later writes to a staged file do not change it.
+    the staged ones are removed in the commit that adds these; if no row differs, there is no commit. A staged file that
+    is in the table's folder already is committed as it is (decision 118). It is copied if it is somewhere else, as a
+    former version has left it, or if the table has other names for its columns.
 
     Args:
         lake: Folder or URL of the lake.
@@ -174,9 +175,15 @@ class _Publication(Struct, frozen=True):
 
     def _schema_of(self, file: StagedFile) -> pa.Schema:
         if file.version_id not in self.schemas:
-            content = self.held[file.url] = read_pinned(file)
-            self.schemas[file.version_id] = self.output.stored(pq.read_schema(pa.BufferReader(content)))
+            self.schemas[file.version_id] = self.output.stored(self._read_schema(file))
         return self.schemas[file.version_id]
+
+    def _read_schema(self, file: StagedFile) -> pa.Schema:
+        if file.url.startswith(f"{self.url}/"):
+            refuse_changed(file)
+            return _opened(file.url).schema_arrow
+        content = self.held[file.url] = read_pinned(file)
+        return pq.read_schema(pa.BufferReader(content))
 
     def _with_columns(self, table: OutputTable | None, schema: pa.Schema) -> tuple[OutputTable, dict[str, str]]:
         placement = place_columns(() if table is None else table.columns, schema)
@@ -229,7 +236,10 @@ class _Publication(Struct, frozen=True):
         return False
 
     def _place(self, path: str, file: StagedFile, names: dict[str, str]) -> DataFile:
-        """Copies a staged file to its path in the table, with the table's names of its columns."""
+        """A staged file at its path in the table, with the table's names of its columns."""
+        if file.url == f"{self.url}/{path}":
+            refuse_changed(file)
+            return DataFile(path, self.interval, file.size_bytes, file.stats)
         if path not in self.placed:
             content = self.held.pop(file.url, None)
             parts = rename_columns(read_pinned(file) if content is None else content, names)

@@ -91,7 +91,12 @@ def _utf16(text: str) -> list[int]:
 
 def table_url(lake: str, source: str, table: TableName) -> str:
     """URL of the change table: it has all rows, whatever types its columns have had."""
-    return f"{changes_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
+    return f"{changes_url(lake, source)}/{table_folder(table)}"
+
+
+def table_folder(table: TableName) -> str:
+    """The folder of a change table, relative to that of all of its source."""
+    return f"{path_name(table.database)}/{path_name(table.table)}"
 
 
 def changes_url(lake: str, source: str) -> str:
@@ -101,8 +106,7 @@ def changes_url(lake: str, source: str) -> str:
 
 def staged_folder(staging: str, interval: int, table: TableName) -> str:
     """Where the files of a table and interval wait for their verdict, in a run's staging folder."""
-    names = path_name(table.database), path_name(table.table)
-    return "/".join((staging.rstrip("/"), interval_key(interval), *names))
+    return "/".join((staging.rstrip("/"), interval_key(interval), table_folder(table)))
 
 
 def data_path(interval: int, name: str) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.objects import current_etag
 from strata_cdc.files.storage import content_digest, file_digest, read_file
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 DECODE_AGAIN = "Decode the run again (task `decode`): it makes the file anew, and the same."
 _THREADS = 4
+_OTHER = "has other bytes than those that were written"
 
 
 def read_pinned(file: StagedFile) -> bytes:
@@ -28,8 +30,26 @@ def read_pinned(file: StagedFile) -> bytes:
     content = read_file(file.url)
     damage = _damage(file, None if content is None else (len(content), content_digest(content)))
     if content is None or damage is not None:
-        raise DamagedFileError(f"a staged file {damage}", table=str(file.name), file=file.url, remedy=DECODE_AGAIN)
+        raise _damaged(file, str(damage))
     return content
+
+
+def refuse_changed(file: StagedFile) -> None:
+    """Checks that a staged file still has the bytes that were decoded: by its ETag, if it has one, without reading it.
+
+    Raises:
+        DamagedFileError: The file is gone, or has other bytes.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if not file.etag:
+        damage = _damage(file, file_digest(file.url))
+    else:
+        try:
+            damage = None if current_etag(file.url) == file.etag else _OTHER
+        except FileNotFoundError:
+            damage = _damage(file, None)
+    if damage is not None:
+        raise _damaged(file, damage)
 
 
 def find_damage(files: Sequence[StagedFile]) -> dict[str, str]:
@@ -49,4 +69,8 @@ def _damage(file: StagedFile, found: tuple[int, str] | None) -> str | None:
     size, digest = found
     if size != file.size_bytes:
         return f"has {size:,} bytes, {file.size_bytes:,} were written"
-    return None if digest == file.digest else "has other bytes than those that were written"
+    return None if digest == file.digest else _OTHER
+
+
+def _damaged(file: StagedFile, damage: str) -> DamagedFileError:
+    return DamagedFileError(f"a staged file {damage}", table=str(file.name), file=file.url, remedy=DECODE_AGAIN)

@@ -140,6 +140,14 @@ class OutputTable(Protocol):
             LakeUnavailableError: The storage refuses.
         """
 
+    def unneeded(self, hours: int) -> Sequence[str]:
+        """Paths of files below the table's folder that have not changed for so long, and that no state of the table
+        has had in this time: what killed publishers have left, and what was removed before.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+
     def commits_since(self, version: int) -> Sequence[FileCommit] | None:
         """The commits after a version, in order; None if the log does not have all of them any more.
 

@@ -14,6 +14,7 @@ from strata_cdc.tables.common_types import common_schema
 from strata_cdc.tables.layout import changes_url, name_of_path
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.port import OutputError
 from strata_cdc.tables.united import columns_of, united
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def read_batches(lake: str, source: str, table: TableName | str, output: Output 
         yield from one.batches()
 
 
-def published_tables(lake: str, source: str) -> list[TableName]:
-    """The tables of a source that have a change table, by name.
+def published_tables(lake: str, source: str, output: Output = OUTPUT) -> list[TableName]:
+    """The tables of a source that have a change table, by name; a folder may have files that nothing has published yet.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -112,7 +113,16 @@ def published_tables(lake: str, source: str) -> list[TableName]:
         TableName(name_of_path(database), name_of_path(table))
         for database in list_folders(root)
         for table in list_folders(f"{root}/{database}")
+        if _is_table(f"{root}/{database}/{table}", output)
     )
+
+
+def _is_table(url: str, output: Output) -> bool:
+    try:
+        return output.open(url) is not None
+    except OutputError:
+        # A table that is damaged is one.
+        return True
 
 
 def _tables(lake: str, source: str, table: TableName, output: Output) -> list[OutputTable]:

@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from strata_cdc.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata_cdc.errors import ErrorFacts
+from strata_cdc.files.objects import is_s3, write_object
 from strata_cdc.files.storage import content_digest, write_file
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.tables.layout import INTERVAL, staged_folder
+from strata_cdc.tables.layout import INTERVAL, data_path, staged_folder, table_folder
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.named_columns import published
 from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
@@ -55,6 +56,8 @@ class StagedFile(Struct, frozen=True):
     """Statistics in the form of Delta's log (JSON)."""
     reason: str = ""
     """Why its rows must not be published, as the error's JSON; empty if they may be."""
+    etag: str = ""
+    """What the object store called these bytes; empty if it has not said."""
 
     @property
     def name(self) -> TableName:
@@ -103,12 +106,21 @@ class ChangeWriter:
         interval: Start of the interval of the slice (microseconds UTC); becomes `_interval`.
         slice_key: Names the slice in every run that decodes it: the same slice must get the same key.
         limits: Limits of what is held for a file.
+        changes: Folder of the source's change tables: rows that may be published are written where they stay, in the
+            folder of their table. None: to `staging`, like rows that must not be published.
     """
 
     def __init__(
-        self, staging: str, *, source: str, interval: int, slice_key: str, limits: FileLimits = FileLimits()
+        self,
+        staging: str,
+        *,
+        source: str,
+        interval: int,
+        slice_key: str,
+        limits: FileLimits = FileLimits(),
+        changes: str | None = None,
     ) -> None:
-        self._staging, self._limits = staging, limits
+        self._staging, self._limits, self._changes = staging, limits, changes
         self._source = source
         self._interval = interval
         self._slice_key = _short(content_digest(slice_key.encode()))
@@ -183,8 +195,8 @@ class ChangeWriter:
         self._files_of[table] = ordinal + 1
         digest = content_digest(content)
         name = f"{self._slice_key}-{ordinal:04d}-{_short(digest)}.parquet"
-        url = f"{staged_folder(self._staging, self._interval, table)}/{name}"
-        write_file(url, content)
+        url = self._url(key, name)
+        etag = _write(url, content)
         stats = delta_statistics(pq.read_metadata(pa.BufferReader(content)))
         self._staged.append(
             StagedFile(
@@ -202,8 +214,22 @@ class ChangeWriter:
                 invalid_rows=file.invalid_rows,
                 stats=json.dumps(stats),
                 reason=self._reasons.get(key, ""),
+                etag=etag,
             )
         )
+
+    def _url(self, key: _Key, name: str) -> str:
+        if self._changes is None or key in self._reasons:
+            return f"{staged_folder(self._staging, self._interval, key.table)}/{name}"
+        return f"{self._changes}/{table_folder(key.table)}/{data_path(self._interval, name)}"
+
+
+def _write(url: str, content: pa.Buffer) -> str:
+    """Writes a file; returns its ETag, if it is on a store that has such."""
+    if is_s3(url):
+        return write_object(url, content) or ""
+    write_file(url, content)
+    return ""
 
 
 class HeldFile:

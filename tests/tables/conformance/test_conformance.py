@@ -148,7 +148,7 @@ def test_replaced_twice_is_replaced_once(lake: Lake) -> None:
     again = lake.put(inserts(FIELDS, [{"id": 4}]))
     assert (again.version, again.added_files, again.removed_files) == (replaced.version, 0, 0)
     assert lake.ids() == [3, 4]
-    assert published_tables(str(lake.folder), SOURCE) == [ORDERS]
+    assert published_tables(str(lake.folder), SOURCE, lake.output) == [ORDERS]
     assert len(unpublished_files(str(lake.folder), SOURCE, ORDERS, lake.output)) == 1
     emptied = publish(str(lake.folder), SOURCE, ORDERS, LATER, [], lake.output)
     assert emptied is not None

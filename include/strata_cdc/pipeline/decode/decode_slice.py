@@ -24,6 +24,7 @@ from strata_cdc.runs.run_folder import (
     write_decoded,
 )
 from strata_cdc.runs.specs import DecodeReport
+from strata_cdc.tables.layout import changes_url
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.write import ChangeWriter
 from strata_cdc.unforeseen import as_told, may_pass
@@ -44,6 +45,8 @@ class DecodeTask(Struct, frozen=True):
     piece: PlannedSlice
     staging: str
     """Folder of the run's staged files, path or URL."""
+    changes: str | None = None
+    """Folder of the source's change tables, where files are written that a commit can name."""
 
 
 def planned_tasks(run_url: str) -> list[DecodeTask]:
@@ -55,7 +58,9 @@ def planned_tasks(run_url: str) -> list[DecodeTask]:
         DamagedFileError: The plan is not whole.
     """
     folder = Folder.open(run_url)
-    return [DecodeTask(piece, folder.join(STAGED)) for piece in read_plan(folder).slices]
+    plan = read_plan(folder)
+    changes = changes_url(plan.lake, plan.source)
+    return [DecodeTask(piece, folder.join(STAGED), changes) for piece in plan.slices]
 
 
 def decode_slice_to_files(
@@ -74,7 +79,12 @@ def decode_slice_to_files(
     """
     piece = task.piece
     with ChangeWriter(
-        task.staging, source=piece.source, interval=piece.interval_start, slice_key=piece.key, limits=limits
+        task.staging,
+        source=piece.source,
+        interval=piece.interval_start,
+        slice_key=piece.key,
+        limits=limits,
+        changes=task.changes,
     ) as writer:
         for step in read(piece):
             if isinstance(step, ChangeBatch):

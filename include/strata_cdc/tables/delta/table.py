@@ -123,6 +123,11 @@ class DeltaChanges:
         forget_removed(self._table, removed_hours)
         return trim_log(self._table, self._url, hours=log_hours, needed=needed)
 
+    @_as_the_port_says()
+    def unneeded(self, hours: int) -> Sequence[str]:
+        """What a full `vacuum` would delete."""
+        return self._table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=True)
+
     def commits_since(self, version: int) -> Sequence[FileCommit] | None:
         """From the log's files."""
         return file_commits(self._url, version, self.version)
