@@ -10,7 +10,7 @@ import pytest
 from scripts.state import REPOSITORY
 from strata_cdc.config.settings import SourceSettings, load_settings
 from strata_cdc.config.toml_file import key_lines
-from strata_cdc.errors import SettingsError, UnknownSourceError
+from strata_cdc.errors import SettingsError, SourceSettingsError, UnknownSourceError
 
 GOOD = """
 lake = "lake"
@@ -270,3 +270,38 @@ def test_a_time_is_kept_to_the_microsecond(tmp_path):
     shop = settings.sources["shop"]
     assert shop.owed_since == datetime(2026, 11, 1, microsecond=1, tzinfo=UTC)
     assert shop.owed_since_micros == 1793491200000001
+
+
+SINK = """
+lake = "lake"
+[sources.s]
+kind = "ticdc"
+url = "sink"
+store = "sqlite:///s.db"
+"""
+
+
+def test_a_sink_needs_no_server(tmp_path):
+    source = load_settings(environment(tmp_path, SINK)).source("s")
+    assert source.is_sink
+    assert (source.settings.url, source.store_url) == (str(tmp_path / "sink"), f"sqlite:///{tmp_path}/s.db")
+    with pytest.raises(SourceSettingsError, match="this needs a server"):
+        _ = source.address
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SINK.replace('url = "sink"', ""), "sources.s.url is missing: the folder or URL of the TiCDC sink"),
+        (SINK.replace('store = "sqlite:///s.db"', ""), "sources.s.store is missing: there is no server"),
+        (f'{SINK}connection = "c"', "line 7: sources.s.connection is for a server: leave it out"),
+        (f"{SINK}land_mb_per_second = 5", "sources.s.land_mb_per_second is for a server"),
+        (f'{SINK}binary_encoding = "octal"', 'sources.s.binary_encoding is not either "base64" or "hex"'),
+        (f'{GOOD}time_zone = "UTC"', "sources.shop.time_zone is for the folder of a TiCDC sink"),
+        (SINK.replace('"ticdc"', '"tidb"'), 'sources.s.kind is not either "server" or "ticdc"'),
+    ],
+)
+def test_each_kind_of_source_has_its_settings(tmp_path, text, said):
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environment(tmp_path, text))
+    assert said in str(caught.value)

@@ -236,7 +236,7 @@ def test_a_table_that_grants_hide_is_no_mismatch(server: MysqlServer, world: Liv
     ):
         server.run_sql(f"DROP USER IF EXISTS part@'%'; CREATE USER part@'%' IDENTIFIED BY 'pw'; {grants}")
         found = world.settings.source("s")
-        asking = replace(found, address=replace(found.address, user="part", password="pw"))
+        asking = replace(found, server=replace(found.address, user="part", password="pw"))
         report = reconcile_source(asking, open_store(found.store_url), ComparisonRequest(), catch_up=lambda _: None)
         assert {one.table: one.outcome for one in report.tables} == {
             "shop.t": ComparisonOutcome.INCONCLUSIVE, "shop.u": ComparisonOutcome.INCONCLUSIVE}  # fmt: skip

@@ -18,6 +18,7 @@ from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
 from strata_cdc.config.places import address_beside, is_usable_lake, place_beside, store_beside
 from strata_cdc.config.renames import MirrorRenames  # noqa: TC001  msgspec asks for it when it reads
+from strata_cdc.config.source_kinds import SERVER, TICDC, BinaryEncoding, SinkText, SourceKind, check_kind, no_server
 from strata_cdc.config.toml_file import key_lines
 from strata_cdc.errors import SettingsError, UnknownSourceError
 from strata_cdc.fields import Mistakes, read_fields
@@ -57,7 +58,7 @@ _FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='eithe
 class SourceSettings(Struct, frozen=True):
     """The settings of one source."""
 
-    connection: Annotated[str, Meta(min_length=1, description="the id of the connection to the server, a text")]
+    connection: Annotated[str, Meta(min_length=1, description="the id of the connection to the server, a text")] = ""
     """Id of the Airflow connection to the server; outside Airflow the variable `AIRFLOW_CONN_<ID>`."""
     store: _Text | None = None
     """SQLAlchemy URL of the store; by default the `store` at the top of the file, else database `strata` on the source
@@ -163,6 +164,17 @@ class SourceSettings(Struct, frozen=True):
     reconcile_pause_ms: _Count = 20
     """How long a comparison waits between two SELECTs (milliseconds)."""
 
+    kind: SourceKind = SERVER
+    """Where the changes come from: a `server` with a binlog, or the folder of a `ticdc` storage sink."""
+    url: _Text | None = None
+    """Of `ticdc`: the folder or URL of the sink (`sink-uri` of the changefeed)."""
+    null: SinkText | None = None
+    """Of `ticdc`: how its CSV files write NULL (`null` in [sink.csv]), by default `\\N`."""
+    binary_encoding: BinaryEncoding | None = None
+    """Of `ticdc`: how its CSV files write bytes (`binary-encoding-method`), by default `base64`."""
+    time_zone: _Text | None = None
+    """Of `ticdc`: the time zone of its TIMESTAMP columns (`cdc server --tz`); without it, such tables are refused."""
+
     @property
     def engine_settings(self) -> EngineSettings:
         """What the engine of a run depends on, beside the run."""
@@ -205,12 +217,29 @@ class Source:
     """One source, ready for use; its secrets are not in its repr."""
 
     name: str
-    address: ServerAddress
+    server: ServerAddress | None
+    """None: it is the folder of a TiCDC sink."""
     lake: str
     store_url: str = field(repr=False)
     settings: SourceSettings
     copied_from: Mapping[str, str] = field(default_factory=dict)
     """Sources whose GTIDs it has by copy -> their lineages."""
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether its changes come from the folder of a TiCDC sink."""
+        return self.server is None
+
+    @property
+    def address(self) -> ServerAddress:
+        """Of its server.
+
+        Raises:
+            SourceSettingsError: It has none: it is the folder of a TiCDC sink.
+        """
+        if self.server is None:
+            raise no_server(self.name)
+        return self.server
 
     @property
     def lineage(self) -> str:
@@ -293,12 +322,14 @@ class Settings:
         if settings is None:
             known = ", ".join(sorted(self.sources)) or "none"
             raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
-        address = self._address(name, settings, settings.connection)
+        address = None if settings.kind == TICDC else self._address(name, settings, settings.connection)
         store_url = settings.store
         if settings.store_connection and settings.store_connection != settings.connection:
             store_url = store_beside(self.folder, self._connection_url(name, settings.store_connection))
+        if address is not None:
+            store_url = store_url or address.to_url(STORE_DATABASE)
         copied_from = {other: self.sources[other].lineage or "" for other in settings.copied_from}
-        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), settings, copied_from)
+        return Source(name, address, self.lake, store_url or "", settings, copied_from)
 
     def replica(self, name: str, connection: str) -> Source:
         """A source as it would be if another of its servers were its primary.
@@ -308,7 +339,7 @@ class Settings:
             SettingsError: The connection is not set, or is no MySQL URL.
         """
         found = self.source(name)
-        return replace(found, address=self._address(name, found.settings, connection))
+        return replace(found, server=self._address(name, found.settings, connection))
 
     def _address(self, source: str, settings: SourceSettings, connection: str) -> ServerAddress:
         address = ServerAddress.from_url(self._connection_url(source, connection))
@@ -483,6 +514,7 @@ def _take_sources(top: dict[str, Any], folder: Path | None, mistakes: Mistakes) 
         _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
         _check_others(good.get("copied_from", ()), top["sources"].keys() - {name}, (*path, "copied_from"), mistakes)
         _check_password(good, path, mistakes)
+        check_kind({**good, **given}, good.get("kind", SERVER), path, mistakes)
         if not mistakes:
             settings[name] = SourceSettings(**_beside(folder, good))
     return settings
@@ -490,7 +522,7 @@ def _take_sources(top: dict[str, Any], folder: Path | None, mistakes: Mistakes) 
 
 def _beside(folder: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of a source with absolute paths."""
-    placed = {"checks": place_beside, "store": store_beside}
+    placed = {"checks": place_beside, "store": store_beside, "url": place_beside}
     return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}
 
 

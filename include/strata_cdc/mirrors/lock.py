@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.protocol.source_lock import SourceLock
-from strata_cdc.errors import AlreadyRunningError, StrataError
+from strata_cdc.errors import AlreadyRunningError, SourceSettingsError, StrataError
 from strata_cdc.files.lock import hold_folder
 from strata_cdc.files.storage import Folder
 from strata_cdc.mirrors.layout import lock_name, locks_url
@@ -72,7 +72,10 @@ class MirrorLocks:
     def _take(self, stack: ExitStack, table: TableName, purpose: str) -> None:
         if "://" in self._lake:
             if self._address is None:
-                raise ValueError("a lake with a URL has its locks on the source's server")
+                raise SourceSettingsError(
+                    "mirrors in a lake at a URL need a server that holds their locks",
+                    remedy="Let `lake` name a folder on this machine, or leave `mirrors` out.",
+                )
             name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
             lock = SourceLock(self._address, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
             stack.callback(lock.release)

@@ -50,6 +50,7 @@ from strata_cdc.store.owned import owners, require_closed
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger, store_piece
 from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome, store_verdicts
 from strata_cdc.tables.lost import newest_commits
+from strata_cdc.ticdc.land_settings import land_sink_source
 from strata_cdc.tracking.notice_ddl import track_source
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from strata_cdc.tracking.watch import notify_versions
@@ -116,7 +117,7 @@ def first_snapshot(source: str, *, settings: Settings) -> SnapshotReport | None:
     that follows reaches the moment of the snapshot.
     """
     found = known_if_stored(settings.source(source))
-    if LandedStream.open(found.lake, source).segments:
+    if found.is_sink or LandedStream.open(found.lake, source).segments:
         return None
     return snapshot_schemas(found.address, open_store(found.store_url), source)
 
@@ -127,13 +128,22 @@ def land_binlogs(
     """`land` without the snapshot."""
     found = settings.source(source)
     engine = known_store(found)
-    # What cuts through several servers depend on, and nothing else.
-    is_in_group = any(source in group.sources for group in settings.groups.values())
-    with reading_clock(found.address, found.lake, source) if is_in_group else nullcontext():
-        landing, executed = land_or_wait(found, progress)
-    refuse_statement_format(found)
+    landing, executed = (
+        (land_sink_source(found, progress), "") if found.is_sink else _land_server(found, settings, progress)
+    )
     deleted = retain_landed(found, engine, now=now_micros())
     return LandStepReport(source, executed, landing, tuple(segment.segment for segment in deleted.segments))
+
+
+def _land_server(
+    found: Source, settings: Settings, progress: Callable[[LandProgress], None] | None
+) -> tuple[LandReport | None, str]:
+    # What cuts through several servers depend on, and nothing else.
+    is_in_group = any(found.name in group.sources for group in settings.groups.values())
+    with reading_clock(found.address, found.lake, found.name) if is_in_group else nullcontext():
+        landed = land_or_wait(found, progress)
+    refuse_statement_format(found)
+    return landed
 
 
 def refuse_statement_format(source: Source) -> None:
@@ -393,7 +403,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
             not patterns or matches(table, patterns, folded=folded)
         )
 
-    locks = MirrorLocks(found.lake, source, found.address)
+    locks = MirrorLocks(found.lake, source, found.server)
     report = update_mirrors(
         found.lake,
         source,

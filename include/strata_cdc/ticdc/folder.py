@@ -16,11 +16,12 @@ from msgspec import Struct
 from strata_cdc.counted import counted
 from strata_cdc.errors import BadData, DamagedFileError, StreamHoleError, Usage
 from strata_cdc.files.storage import list_files, read_file
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.ticdc.paths import METADATA, DataName, FileForm, IndexPath, SchemaPath, VersionFolder, meanings
 from strata_cdc.ticdc.schema_files import read_schema_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from strata_cdc.errors import StrataError
     from strata_cdc.ticdc.schema_files import SchemaFile
@@ -93,12 +94,15 @@ class SinkContents(Struct, frozen=True):
     """How many data files no index names yet."""
 
 
-def read_contents(url: str, known: FolderState = FolderState()) -> SinkContents:
+def read_contents(
+    url: str, known: FolderState = FolderState(), wanted: Callable[[TableName], bool] = lambda _: True
+) -> SinkContents:
     """What a folder holds now.
 
     Args:
         url: Of the folder: a local path or any URL that `files/storage.py` opens.
         known: What an earlier reading returned as `next_state`.
+        wanted: The tables whose data files are read.
 
     Raises:
         Usage: The folder is no sink.
@@ -117,11 +121,11 @@ def read_contents(url: str, known: FolderState = FolderState()) -> SinkContents:
         fallen = f"its checkpoint fell from {max(checkpoint, known.checkpoint_ts)} to {min(newest, checkpoint)}"
         raise BadData(f"{fallen}: two changefeeds write into it, or it was made anew", file=root, remedy=_OTHER_FEED)
     data = _DataFiles(root, paths)
-    sequences = tuple(data.sequences(_versions(names, files)))
-    holes = (*_holes(sequences, known), *_gone(sequences, known))
-    return SinkContents(
-        root, checkpoint, files, sequences, holes, data.count - sum(len(one.files) for one in sequences)
-    )
+    versions = _versions(names, files)
+    there = tuple(data.sequences(set(versions)))
+    sequences = tuple(one for one in there if wanted(versions[one.version]))
+    holes = (*_holes(sequences, known), *_gone(there, known))
+    return SinkContents(root, checkpoint, files, sequences, holes, data.count - sum(len(one.files) for one in there))
 
 
 def next_state(contents: SinkContents, read: Mapping[str, int], known: FolderState) -> FolderState:
@@ -179,8 +183,8 @@ def _schema_file(root: str, path: SchemaPath, known: FolderState) -> SchemaFile:
     return file
 
 
-def _versions(names: list[SchemaPath], files: tuple[SchemaFile, ...]) -> set[VersionFolder]:
-    """The versions that have a schema file."""
+def _versions(names: list[SchemaPath], files: tuple[SchemaFile, ...]) -> dict[VersionFolder, TableName]:
+    """The versions that have a schema file, with the table of each."""
     tables = [(path, file) for path, file in zip(names, files, strict=True) if file.table]
     by_id = [path for path, file in tables if "/" not in path.folder]
     if by_id and len(by_id) < len(tables):
@@ -188,12 +192,12 @@ def _versions(names: list[SchemaPath], files: tuple[SchemaFile, ...]) -> set[Ver
             f"two changefeeds write into it: some tables are named by their id ({by_id[0].path}), others are not",
             remedy=_OTHER_FEED,
         )
-    versions: dict[VersionFolder, SchemaPath] = {}
+    paths: dict[VersionFolder, SchemaPath] = {}
     for path, _ in tables:
-        other = versions.setdefault(VersionFolder(path.folder, path.version), path)
+        other = paths.setdefault(VersionFolder(path.folder, path.version), path)
         if other is not path:
             raise BadData(f"{other.path} and {path.path} have one version", file=path.folder, remedy=_OTHER_FEED)
-    return set(versions)
+    return {VersionFolder(path.folder, path.version): TableName(file.schema, file.table) for path, file in tables}
 
 
 class _DataFiles:

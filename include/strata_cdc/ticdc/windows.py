@@ -70,6 +70,8 @@ class CommitWindow(Struct, frozen=True):
     ddl: tuple[SchemaChange, ...]
     rows: tuple[Decoded, ...]
     """The rows, table by table, and what may be missing."""
+    end_ts: int
+    """Everything with smaller timestamps is in this window or in earlier ones."""
 
     @property
     def next_seq(self) -> int:
@@ -133,6 +135,10 @@ class SinkWindows:
 
     def _read_before(self, sequence: DataSequence) -> int:
         return self._known.sequences.get(sequence.key, SequenceState()).read
+
+    def versions(self) -> Iterator[tuple[str, SinkVersion]]:
+        """The path of each file that is read, and the version that its directory names."""
+        return ((source.file.path, source.version) for source in self._files)
 
     def read_files(self) -> dict[str, int]:
         """By sequence, the number of the last file that is not needed any more, as `folder.next_state` takes it."""
@@ -208,7 +214,7 @@ class SinkWindows:
         )
         ends = {step.ts: seq for step, seq in seqs.items() if step.is_ddl}
         holes = (Hole(error, ends[ts]) for ts, error in self._unlogged if ts in ends)
-        window = CommitWindow(self._seq, tuple(steps), tuple(_schema_changes(ddl, seqs)), (*rows, *holes))
+        window = CommitWindow(self._seq, tuple(steps), tuple(_schema_changes(ddl, seqs)), (*rows, *holes), limit)
         self._seq = window.next_seq
         return window
 

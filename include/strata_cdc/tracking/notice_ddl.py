@@ -18,6 +18,7 @@ from strata_cdc.schema.tracker.notices import NoticeKind
 from strata_cdc.schema.tracker.stream import TrackReport
 from strata_cdc.store.own import own_database
 from strata_cdc.tracking.track_schema import track_landed
+from strata_cdc.tracking.track_sink import track_sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,8 @@ def track_source(source: Source, engine: sa.Engine) -> TrackReport:
         AlreadyRunningError: Another tracker works on the source.
         StreamHoleError: A segment is missing.
     """
+    if source.is_sink:
+        return track_sink(source.lake, source.name, engine)
     if source.settings.track_schema_versions:
         return track_landed(source.lake, source.name, engine, source.settings.sensitive)
     return notice_landed(source.lake, source.name, engine)

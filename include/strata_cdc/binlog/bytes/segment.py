@@ -14,6 +14,7 @@ import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -34,11 +35,23 @@ if TYPE_CHECKING:
 
 _COPY_BYTES = 8 << 20
 _WRITE_BACK_BYTES = 32 << 20
-_NAME = re.compile(r"(\d{10})-(.+)-(\d{12,})\.binlog")
+_NAME = re.compile(r"(\d{10})-(.+)-(\d{12,})\.(binlog|rows)")
+
+
+class SegmentForm(StrEnum):
+    """What a segment holds; the end of its name."""
+
+    BINLOG = "binlog"
+    """Events, as a server sent them."""
+    ROWS = "rows"
+    """Rows in Arrow's form, of a source without a binlog (`ticdc/landed_rows.py`)."""
 
 
 class SegmentName(Struct, frozen=True, order=True):
-    """`0000000007-binlog.000042-000000000157.binlog`: the seventh segment, from byte 157 of the server's file."""
+    """`0000000007-binlog.000042-000000000157.binlog`: the seventh segment, from byte 157 of the server's file.
+
+    Of a source without a binlog: `0000000007-commits.000007-000000000000.rows`.
+    """
 
     ordinal: int
     """From 1 in each source."""
@@ -46,15 +59,16 @@ class SegmentName(Struct, frozen=True, order=True):
     """The server's name for the file."""
     offset: int
     """Bytes in the server's file, of the first event that was landed from it."""
+    form: SegmentForm = SegmentForm.BINLOG
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
         """Reads a file name (without folders); None if it is not the name of a segment."""
         match = _NAME.fullmatch(name)
-        return cls(int(match[1]), match[2], int(match[3])) if match else None
+        return cls(int(match[1]), match[2], int(match[3]), SegmentForm(match[4])) if match else None
 
     def __str__(self) -> str:
-        return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.binlog"
+        return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.{self.form}"
 
 
 class SegmentFile:

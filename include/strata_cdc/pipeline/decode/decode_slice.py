@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.changes.binlog_changes import read_slice
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import CorruptEventError
 from strata_cdc.files.storage import Folder
+from strata_cdc.pipeline.decode.read_segment import read_landed_slice
 from strata_cdc.runs.run_folder import (
     STAGED,
     Decoded,
@@ -64,7 +64,7 @@ def planned_tasks(run_url: str) -> list[DecodeTask]:
 
 
 def decode_slice_to_files(
-    task: DecodeTask, limits: FileLimits = FileLimits(), *, read: ReadSlice = read_slice
+    task: DecodeTask, limits: FileLimits = FileLimits(), *, read: ReadSlice = read_landed_slice
 ) -> list[StagedFile]:
     """Decodes one of `planned_tasks`; the same task gives the same files, by name and content.
 
@@ -103,7 +103,7 @@ class SliceOutcome(Struct, frozen=True):
     """The tables without files, and why."""
 
 
-def decode_table_by_table(task: DecodeTask, *, read: ReadSlice = read_slice) -> SliceOutcome:
+def decode_table_by_table(task: DecodeTask, *, read: ReadSlice = read_landed_slice) -> SliceOutcome:
     """As `decode_slice_to_files`; what cannot be decoded as a whole is decoded a table at a time, so that a fault costs
     the rows of its own table alone. One of the slice's events costs all of its tables.
 

@@ -14,11 +14,13 @@ from strata_cdc.schema.live.names import ServerTables
 from strata_cdc.schema.model.patterns import unmatched
 from strata_cdc.selection.wanted import NAMES_OF_TABLES, known_tables, no_match
 from strata_cdc.store.database import find_store
+from strata_cdc.ticdc.land_settings import sink_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.schema.model.definition import TableName
 
 
 def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
@@ -40,14 +42,21 @@ def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
     missed, unmet = unmatched(requested, known, folded=True), unmatched(settings, known, folded=True)
     if not missed and len(unmet) < len(settings):
         return
-    with server_errors(source.address), connect(source.address) as connection:
-        known |= ServerTables.read(connection).names
+    known |= _tables_there(source)
     for pattern in unmatched(requested, known, folded=True):
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
     unmet = unmatched(settings, known, folded=True)
     if known and len(unmet) == len(settings):
         why = "; ".join(no_match(pattern, known) for pattern in unmet)
         raise SettingsError(f"sources.{source.name}.tables: {why}", source=source.name, remedy=NAMES_OF_TABLES)
+
+
+def _tables_there(source: Source) -> frozenset[TableName]:
+    """The tables that the server has now, or that a sink's folder has."""
+    if source.is_sink:
+        return sink_tables(source)
+    with server_errors(source.address), connect(source.address) as connection:
+        return frozenset(ServerTables.read(connection).names)
 
 
 def refuse_before_stream(source: str, end: int, *, settings: Settings) -> None:

@@ -1,0 +1,24 @@
+"""Reads a planned slice by what its landed segment holds: events of a binlog, or rows of a TiCDC sink.
+Not here: each way of reading (`changes/binlog_changes.py`, `ticdc/landed_slice.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.changes.binlog_changes import read_slice
+from strata_cdc.ticdc.landed_slice import has_rows, read_sink_slice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.changes.plan import Slice
+    from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
+
+
+def read_landed_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    """The rows of a slice, as `ReadSlice`.
+
+    Raises:
+        StrataError: As the way of reading.
+    """
+    return read_sink_slice(piece) if has_rows(piece.segment) else read_slice(piece)

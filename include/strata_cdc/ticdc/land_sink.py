@@ -1,0 +1,262 @@
+"""Lands the folder of a sink: what was committed since the last landing, in order and each row once, as segments.
+Not here: a segment's file (`segment_writer.py`), the order of rows (`windows.py`), what the folder holds (`folder.py`).
+
+The sink deletes its files, so a landed segment is all that later steps read: it never changes, has the rows in the
+order of their commits under the version valid at each, the DDL, and the state from which the next landing continues.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from strata_cdc.binlog.bytes.segment import remove_leftovers
+from strata_cdc.errors import BadData, StrataError
+from strata_cdc.files.lock import hold_folder
+from strata_cdc.landing.cut_segments import LandReport
+from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
+from strata_cdc.landing.landed import LandedStream, landing_folder
+from strata_cdc.landing.recorder import StreamEnd
+from strata_cdc.position.commit_ts import CommitStep
+from strata_cdc.ticdc.csv_form import CsvSettings
+from strata_cdc.ticdc.encodings import BinaryForm
+from strata_cdc.ticdc.folder import next_state, read_contents
+from strata_cdc.ticdc.history import SinkHistory
+from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, VersionKind
+from strata_cdc.ticdc.landed_schema import SchemaLog
+from strata_cdc.ticdc.limits import SinkLimits
+from strata_cdc.ticdc.segment_writer import SegmentWriter
+from strata_cdc.ticdc.windows import SinkWindows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.ticdc.windows import CommitWindow
+
+
+class SinkPlace(Struct, frozen=True):
+    """A sink to land, and where to."""
+
+    url: str
+    lake: str
+    source: str
+    settings: CsvSettings = CsvSettings()
+    segment_bytes: int = 256 << 20
+    limits: SinkLimits = SinkLimits()
+
+
+def sink_settings(null: str | None, binary_encoding: str | None, time_zone: str | None) -> CsvSettings:
+    """What no file of a sink shows; what is not given is as TiCDC has it by default."""
+    defaults = CsvSettings()
+    return CsvSettings(
+        defaults.null if null is None else null,
+        BinaryForm(binary_encoding) if binary_encoding else defaults.binary,
+        time_zone,
+    )
+
+
+def land_sink(
+    sink: SinkPlace,
+    wanted: Callable[[TableName], bool] = lambda _: True,
+    progress: Callable[[LandProgress], None] | None = None,
+) -> LandReport:
+    """Lands everything below the sink's checkpoint that has not landed yet.
+
+    If it is killed at any time, what is published stays; the next run continues from there, and duplicates nothing.
+
+    Args:
+        sink: The folder and the lake.
+        wanted: Tables whose rows are landed.
+        progress: Called after each window.
+
+    Raises:
+        Usage: The folder is no sink, or a setting is missing.
+        AlreadyRunningError: Another landing of this source runs.
+        StreamHoleError: Files expired before they were landed; nothing was landed.
+        BadData: A file cannot be read, or contradicts what was read earlier; everything before it has landed.
+        LakeUnavailableError: The storage of the sink or of the lake does not answer, or is full.
+    """
+    folder = landing_folder(sink.lake, sink.source)
+    notes = LandNotes(sink.lake, sink.source, sink.url, Doing.LANDING, progress)
+    try:
+        with hold_folder(folder, f"landing {sink.source}"):
+            try:
+                remove_leftovers(folder)
+                report = _Landing(sink, folder, wanted, notes).run()
+            except StrataError as error:
+                notes.fail(error)
+                raise
+            notes.end()
+    except StrataError as error:
+        raise error.located(source=sink.source) from error.__cause__
+    return report
+
+
+def landing_state(stream: LandedStream) -> LandingState:
+    """Where the landing of a sink continues; the beginning if nothing has landed.
+
+    Raises:
+        DamagedFileError: The last segment is not as it was written.
+        LakeUnavailableError: The storage does not answer.
+    """
+    return SegmentRows(stream.segments[-1]).contents.state if stream.segments else LandingState()
+
+
+class _Published(Struct):
+    """The segments that one landing has published."""
+
+    names: list[str] = field(default_factory=list)
+    bytes: int = 0
+    transactions: int = 0
+
+
+class _Landing:
+    """One landing."""
+
+    def __init__(self, sink: SinkPlace, folder: Folder, wanted: Callable[[TableName], bool], notes: LandNotes) -> None:
+        self._begun = time.monotonic()
+        self._sink, self._folder, self._notes = sink, folder, notes
+        stream = LandedStream.open(sink.lake, sink.source)
+        self._before = landing_state(stream)
+        last = stream.segments[-1] if stream.segments else None
+        self._end = StreamEnd.of(last.summary, last.name.ordinal) if last else StreamEnd()
+        self._contents = read_contents(sink.url, self._before.folder, wanted)
+        self._history = SinkHistory.of(self._contents.schema_files, wanted)
+        _refuse_late_versions(self._history, self._before)
+        self._log = SchemaLog(self._history, dict(self._before.known))
+        begin = CommitStep(self._before.end_ts - 1, is_ddl=True) if self._before.end_ts else CommitStep(0)
+        self._reader = SinkWindows(
+            self._contents,
+            self._history,
+            sink.settings,
+            begin,
+            self._end.seq + 1,
+            self._before.folder,
+            sink.limits,
+        )
+        self._end_ts = self._before.end_ts
+        self._published = _Published()
+        self._told = _Told()
+
+    def run(self) -> LandReport:
+        """Lands all windows up to the checkpoint."""
+        if self._contents.holes:
+            raise self._contents.holes[0]
+        with ExitStack() as stack:
+            self._writer = self._open(stack)
+            try:
+                for window in self._reader.windows():
+                    self._add(window, stack)
+            except StrataError:
+                if self._writer.transactions:
+                    self._publish()
+                raise
+            if self._writer.transactions or self._has_read_on():
+                self._publish()
+        return self._report()
+
+    def _add(self, window: CommitWindow, stack: ExitStack) -> None:
+        if window.steps:
+            self._writer.add(window, self._log.changes(window))
+        self._end_ts = window.end_ts
+        if self._writer.size >= self._sink.segment_bytes:
+            self._publish()
+            self._writer = self._open(stack)
+        landed = self._published.transactions + self._writer.transactions
+        self._notes.tell(LandProgress(landed, landed, self._published.bytes + self._writer.size, self._end.clock))
+
+    def _open(self, stack: ExitStack) -> SegmentWriter:
+        writer = SegmentWriter(self._folder, self._end)
+        stack.callback(writer.discard)
+        return writer
+
+    def _state(self) -> LandingState:
+        known = next_state(self._contents, self._reader.read_files(), self._before.folder)
+        return LandingState(self._sink.url, known, self._end_ts, dict(self._log.known))
+
+    def _has_read_on(self) -> bool:
+        """Whether files have been read to their end: later they may expire."""
+        return self._state().folder.sequences != self._before.folder.sequences
+
+    def _publish(self) -> None:
+        writer = self._writer
+        summary = writer.publish(self._state(), self._also(writer))
+        self._end = StreamEnd.of(summary, writer.name.ordinal)
+        self._published.names.append(summary.segment)
+        self._published.bytes += summary.bytes
+        self._published.transactions += summary.transactions
+
+    def _also(self, writer: SegmentWriter) -> dict[str, Any]:
+        versions = {path: version for path, version in self._reader.versions() if path in writer.paths}
+        folders = {version.folder for version in versions.values()}
+        return {
+            "files": {path: (version.folder, version.ts) for path, version in sorted(versions.items())},
+            "versions": tuple(
+                VersionKind(folder, version.ts, str(version.kind))
+                for folder in sorted(folders)
+                for version in self._history.tables[folder].versions
+            ),
+            **self._told.since(self._reader),
+        }
+
+    def _report(self) -> LandReport:
+        names = self._published.names
+        return LandReport(
+            source=self._sink.source,
+            segments=len(names),
+            first_segment=names[0] if names else None,
+            last_segment=names[-1] if names else None,
+            bytes=self._published.bytes,
+            transactions=self._published.transactions,
+            last_seq=self._end.seq,
+            executed_before="",
+            executed="",
+            gtid_executed="",
+            clock=self._end.clock,
+            seconds=round(time.monotonic() - self._begun, 3),
+        )
+
+
+class _Told(Struct):
+    """What of a reader's counts is in published segments."""
+
+    repeats: dict[str, int] = field(default_factory=dict)
+    dropped: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def since(self, reader: SinkWindows) -> dict[str, Any]:
+        """What was counted since the last call, as fields of `SegmentContents`."""
+        counts = reader.counts
+        repeats = {table: rows - self.repeats.get(table, 0) for table, rows in sorted(counts.repeats.items())}
+        dropped = {key: values - self.dropped.get(key, 0) for key, values in sorted(counts.quadrants.dropped.items())}
+        self.repeats, self.dropped = dict(counts.repeats), dict(counts.quadrants.dropped)
+        return {
+            "repeats": {table: rows for table, rows in repeats.items() if rows},
+            "dropped": tuple((*key, values) for key, values in dropped.items() if values),
+        }
+
+
+def _refuse_late_versions(history: SinkHistory, before: LandingState) -> None:
+    """Checks that no schema file has come for rows that have landed: they would have had another schema.
+
+    Raises:
+        BadData: One has.
+    """
+    known = before.folder.schema_digests
+    for table in history.tables.values():
+        for last, version in zip(table.versions, table.versions[1:], strict=False):
+            is_new = version.path not in known and last.path in known
+            if is_new and version.ts < before.end_ts and version.definition != last.definition:
+                raise BadData(
+                    f"the schema file came after commits up to {before.end_ts} had landed, and has other columns than "
+                    "the version before it",
+                    table=str(version.table),
+                    file=version.path,
+                    remedy="Rows that have landed may have had this schema. Land the folder as a source of another "
+                    "name.",
+                )

@@ -1,0 +1,192 @@
+"""The file of a landed segment that holds rows of a sink: written once, read by tables and ordinals.
+Not here: what is landed (`land_sink.py`), the index beside it (`binlog/events/index.py`), planned slices
+(`landed_slice.py`).
+
+After the magic there are parts, each one Arrow stream with rows of one table and version in the order of commits. Then
+come the contents (JSON, zlib), their size and checksum. The contents also have the DDL and the state from which the
+next landing continues, so that rows and state become visible together.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.errors import DamagedFileError, ErrorFacts
+from strata_cdc.files.storage import lake_errors
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.ticdc.folder import FolderState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.landing.landed import LandedSegment
+
+MAGIC: Final = b"strata rows 1\n"
+FORMAT: Final = 1
+_TAIL: Final = struct.Struct("<QI")
+"""Bytes of the contents, and their CRC-32."""
+_REMEDY: Final = "Restore the segment from a backup of the lake: nothing else has its rows if the sink's files expired."
+
+
+class LandedTable(Struct, frozen=True, omit_defaults=True):
+    """A table as a change of the schema leaves it."""
+
+    database: str
+    table: str
+    definition: str | None = None
+    """As JSON; None if the table is gone."""
+    renamed_from: tuple[str, str] | None = None
+
+
+class LandedSchemaChange(Struct, frozen=True, omit_defaults=True):
+    """A DDL, or the state of tables whose rows follow."""
+
+    seq: int
+    """Ordinal of its commit; a state is that of the first rows of its tables."""
+    number: int
+    """Of the statement in its commit, from 1; 0 for a state."""
+    offset: int
+    ts: int
+    """Its commit timestamp; of a state, of its newest schema file."""
+    tables: tuple[LandedTable, ...] = ()
+    query: str = ""
+    database: str = ""
+    kind: str = ""
+
+
+class Unlogged(Struct, frozen=True):
+    """Values that the sink may lack, though users wrote them."""
+
+    seq: int
+    offset: int
+    database: str
+    table: str
+    error: ErrorFacts
+
+
+class LandedPart(Struct, frozen=True, omit_defaults=True):
+    """Rows of one table and version."""
+
+    offset: int
+    size: int
+    crc: int
+    database: str
+    table: str
+    definition: int
+    """In `SegmentContents.definitions`."""
+    first_seq: int
+    last_seq: int
+    rows: int
+    error: ErrorFacts | None = None
+    """Why they are set aside."""
+
+
+class LandingState(Struct, frozen=True):
+    """Where the next landing continues."""
+
+    url: str = ""
+    folder: FolderState = FolderState()
+    end_ts: int = 0
+    """Everything with smaller timestamps has landed."""
+    known: dict[str, str] = {}
+    """From DATABASE.TABLE, as JSON of both, to the fingerprint of the definition that later rows have."""
+
+
+class VersionKind(Struct, frozen=True):
+    """A version of a table, as far as rows of other versions are counted by it."""
+
+    folder: str
+    ts: int
+    kind: str
+
+
+class SegmentContents(Struct, frozen=True):
+    """All about a segment."""
+
+    first_seq: int
+    transactions: int
+    state: LandingState
+    parts: tuple[LandedPart, ...] = ()
+    definitions: tuple[str, ...] = ()
+    schema: tuple[LandedSchemaChange, ...] = ()
+    unlogged: tuple[Unlogged, ...] = ()
+    files: dict[str, tuple[str, int]] = {}
+    """From the path of a file of the sink to the folder and the version under which its rows were written."""
+    versions: tuple[VersionKind, ...] = ()
+    repeats: dict[str, int] = {}
+    """Rows that came again, by table."""
+    dropped: tuple[tuple[str, str, int], ...] = ()
+    """Table, column, and how many of its values were dropped because the valid schema lacks it."""
+    format: int = FORMAT
+
+
+def encode_part(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Batches of one schema as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def encode_contents(contents: SegmentContents) -> bytes:
+    """The end of a segment's file."""
+    packed = zlib.compress(msgspec.json.encode(contents))
+    return packed + _TAIL.pack(len(packed), zlib.crc32(packed))
+
+
+class SegmentRows:
+    """A landed segment with rows, as it is stored."""
+
+    def __init__(self, segment: LandedSegment) -> None:
+        """Reads its contents.
+
+        Raises:
+            DamagedFileError: It is not as it was written.
+            StoreFormatError: A newer Strata wrote it.
+            LakeUnavailableError: The storage does not answer.
+        """
+        self.url = segment.url
+        self._filesystem, self._path = segment.folder.filesystem, f"{segment.folder.path}/{segment.name}"
+        with lake_errors(self.url), self._filesystem.open_input_file(self._path) as file:
+            size = file.size()
+            head = file.read_at(min(size, len(MAGIC)), 0)
+            length, crc = _TAIL.unpack(file.read_at(_TAIL.size, max(0, size - _TAIL.size)).ljust(_TAIL.size, b"\0"))
+            begin = size - _TAIL.size - length
+            packed = file.read_at(length, begin) if begin >= len(MAGIC) else b""
+        if head != MAGIC or zlib.crc32(packed) != crc or not packed:
+            raise DamagedFileError("the landed segment is not as it was written", file=self.url, remedy=_REMEDY)
+        self.contents = decode_stored(
+            zlib.decompress(packed), SegmentContents, newest=FORMAT, file=self.url, remedy=_REMEDY
+        )
+        summary = segment.summary
+        mine = (self.contents.first_seq, self.contents.transactions, size)
+        if mine != (summary.first_seq, summary.transactions, summary.bytes):
+            raise DamagedFileError("the index beside it is that of another segment", file=self.url, remedy=_REMEDY)
+
+    def batches(self, part: LandedPart) -> Iterator[pa.RecordBatch]:
+        """The rows of a part.
+
+        Raises:
+            DamagedFileError: It is not as it was written.
+            LakeUnavailableError: The storage does not answer.
+        """
+        with lake_errors(self.url), self._filesystem.open_input_file(self._path) as file:
+            content = file.read_at(part.size, part.offset)
+        if zlib.crc32(content) != part.crc:
+            raise DamagedFileError(
+                "rows of the landed segment are not as they were written",
+                table=f"{part.database}.{part.table}",
+                file=self.url,
+                offset=part.offset,
+                remedy=_REMEDY,
+            )
+        with pa.ipc.open_stream(content) as reader:
+            yield from reader

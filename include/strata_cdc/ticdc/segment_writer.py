@@ -1,0 +1,290 @@
+"""Writes windows of a sink as a landed segment with its index; both become visible at once, or not at all.
+Not here: where windows come from (`land_sink.py`), the form of the file (`landed_rows.py`)."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from msgspec import Struct, field
+
+from strata_cdc.binlog.bytes.segment import SegmentFile, SegmentForm, SegmentName, publish_file, storage_errors
+from strata_cdc.binlog.events.batch import TransactionBatch
+from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
+from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
+from strata_cdc.files.storage import TEMPORARY_SUFFIX
+from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.commit_ts import time_of
+from strata_cdc.ticdc.landed_rows import (
+    MAGIC,
+    LandedPart,
+    LandedSchemaChange,
+    SegmentContents,
+    Unlogged,
+    encode_contents,
+    encode_part,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.landing.recorder import StreamEnd
+    from strata_cdc.position.commit_ts import CommitStep
+    from strata_cdc.ticdc.landed_rows import LandingState
+    from strata_cdc.ticdc.windows import CommitWindow
+
+_HELD_BYTES: Final = 16 << 20
+"""Rows that are held to write those of one table and version together."""
+_FIELD_NAMES: Final = [one.name for one in ROW_FIELDS]
+
+
+def row_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column of `ROW_FIELDS`; a column of the table may have its name."""
+    return batch.column(batch.num_columns - len(ROW_FIELDS) + _FIELD_NAMES.index(name))
+
+
+class _Commits(Struct):
+    """The commits of a segment, as columns of its index."""
+
+    sizes: list[Ints] = field(default_factory=list)
+    times: list[Ints] = field(default_factory=list)
+    entries_end: list[Ints] = field(default_factory=list)
+    entry_tables: list[Ints] = field(default_factory=list)
+    entry_rows: list[Ints] = field(default_factory=list)
+    ddl_seqs: list[int] = field(default_factory=list)
+    tables: dict[tuple[str, str], int] = field(default_factory=dict)
+    entries: int = 0
+    end: int = 0
+    """The offset after the last commit."""
+
+    def batch(self, first_seq: int, binlog_file: str, clock: CommitClock) -> TransactionBatch:
+        """All of them, for the index."""
+        sizes, times = np.concatenate(self.sizes), np.concatenate(self.times)
+        count, none = len(sizes), np.zeros(0, np.int64)
+        ends = np.cumsum(sizes)
+        ddl = np.array(self.ddl_seqs, np.int64) - first_seq
+        return TransactionBatch(
+            binlog_file=binlog_file,
+            first_seq=first_seq,
+            begins=ends - sizes,
+            ends=ends,
+            positions=ends - sizes,
+            sids=(),
+            sid_numbers=np.full(count, -1, np.int64),
+            numbers=np.zeros(count, np.int64),
+            committed_at=np.array([clock.advance(time) for time in times.tolist()], np.int64),
+            commit_timestamps=times,
+            incidents=(),
+            marks=(),
+            tables=tuple(self.tables),
+            entries_end=np.concatenate(self.entries_end),
+            entry_tables=np.concatenate(self.entry_tables),
+            entry_events=np.ones(self.entries, np.int64),
+            entry_rows=np.concatenate(self.entry_rows),
+            statements_end=np.searchsorted(ddl, np.arange(count), side="right").astype(np.int64),
+            statements=(ends - sizes)[ddl],
+            splits_end=np.zeros(count, np.int64),
+            split_offsets=none,
+            split_rows=none,
+            split_maps_end=none,
+            split_maps=none,
+        )
+
+    def add(self, steps: tuple[CommitStep, ...], sizes: Ints, rows: Ints, tables: Ints) -> None:
+        """Adds the commits of a window.
+
+        Args:
+            steps: The commits.
+            sizes: Their bytes.
+            rows: The commit of each row, from 0.
+            tables: The table of each row.
+        """
+        # One entry for each commit and table, in order.
+        pairs, counts = np.unique(rows << 32 | tables, return_counts=True)
+        ends = np.searchsorted(pairs >> 32, np.arange(len(steps)), side="right")
+        self.sizes.append(sizes)
+        self.times.append(np.array([time_of(step.ts) for step in steps], np.int64))
+        self.entries_end.append(ends + self.entries)
+        self.entry_tables.append(pairs & 0xFFFFFFFF)
+        self.entry_rows.append(counts)
+        self.entries += len(pairs)
+        self.end += int(sizes.sum())
+
+
+class SegmentWriter:
+    """One segment of a sink; if the process dies before it is published, nothing is left."""
+
+    def __init__(self, folder: Folder, after: StreamEnd) -> None:
+        """Starts a segment after the end of what has landed.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        self.name = SegmentName(after.ordinal + 1, f"commits.{after.ordinal + 1:06d}", 0, SegmentForm.ROWS)
+        self._folder, self._after = folder, after
+        self._file = SegmentFile(folder, MAGIC)
+        self._commits = _Commits()
+        self._held: dict[tuple[tuple[str, str], str, str], list[pa.RecordBatch]] = defaultdict(list)
+        self._errors: dict[str, ErrorFacts] = {}
+        self._held_bytes = 0
+        self._definitions: dict[str, int] = {}
+        self._parts: list[LandedPart] = []
+        self._schema: list[LandedSchemaChange] = []
+        self._unlogged: list[Unlogged] = []
+        self.paths: set[str] = set()
+        """The files of the sink that the rows are from."""
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, about."""
+        return self._file.size + self._held_bytes
+
+    @property
+    def transactions(self) -> int:
+        """How many commits there are."""
+        return sum(map(len, self._commits.sizes))
+
+    @property
+    def next_seq(self) -> int:
+        """The ordinal after the last commit."""
+        return self._after.seq + 1 + self.transactions
+
+    def add(self, window: CommitWindow, schema: Iterable[LandedSchemaChange]) -> None:
+        """Adds a window.
+
+        Args:
+            window: The commits and their rows; the first follows the last of the window before.
+            schema: The changes of the schema in it, whose offsets are not known yet.
+        """
+        first, count, begin = window.first_seq, len(window.steps), self._commits.end
+        weights = np.ones(count, np.float64)
+        rows: list[Ints] = [np.zeros(0, np.int64)]
+        tables: list[Ints] = [np.zeros(0, np.int64)]
+        for one in window.rows:
+            if not isinstance(one, ChangeBatch | QuarantinedRows):
+                continue
+            batch = self._hold(one)
+            seqs = row_column(batch, "_seq").to_numpy() - first
+            weights += np.bincount(seqs, minlength=count) * (batch.nbytes / max(1, batch.num_rows))
+            rows.append(seqs)
+            number = self._commits.tables.setdefault((one.table.database, one.table.table), len(self._commits.tables))
+            tables.append(np.full(len(seqs), number, np.int64))
+        sizes = np.ceil(weights).astype(np.int64)
+        begins = begin + np.cumsum(sizes) - sizes
+        self._commits.add(window.steps, sizes, np.concatenate(rows), np.concatenate(tables))
+        self._commits.ddl_seqs += [first + at for at, step in enumerate(window.steps) if step.is_ddl]
+        self._schema += [_at(change, int(begins[change.seq - first])) for change in schema]
+        self._unlogged += [
+            _unlogged(hole, int(begins[hole.seq - first])) for hole in window.rows if isinstance(hole, Hole)
+        ]
+        if self._held_bytes >= _HELD_BYTES:
+            self._write_held()
+
+    def _hold(self, one: ChangeBatch | QuarantinedRows) -> pa.RecordBatch:
+        if isinstance(one, ChangeBatch):
+            batch, reason = one.batch, ""
+        else:
+            batch, reason = one.rows, one.error.message
+            self._errors.setdefault(reason, one.error.facts())
+        key = ((one.table.database, one.table.table), one.definition.to_json(), reason)
+        self._held[key].append(batch)
+        self._held_bytes += batch.nbytes
+        self.paths.update(row_column(batch, "_binlog_file").unique().to_pylist())
+        return batch
+
+    def _write_held(self) -> None:
+        for ((database, table), definition, reason), batches in self._held.items():
+            content = encode_part(batches)
+            self._parts.append(
+                LandedPart(
+                    self._file.size,
+                    len(content),
+                    zlib.crc32(content),
+                    database,
+                    table,
+                    self._definitions.setdefault(definition, len(self._definitions)),
+                    min(row_column(batch, "_seq")[0].as_py() for batch in batches),
+                    max(row_column(batch, "_seq")[-1].as_py() for batch in batches),
+                    sum(batch.num_rows for batch in batches),
+                    self._errors.get(reason),
+                )
+            )
+            self._file.append(content)
+        self._held.clear()
+        self._held_bytes = 0
+
+    def publish(self, state: LandingState, also: dict[str, Any]) -> SegmentSummary:
+        """Ends the segment and publishes it: its index gets its name first, so a segment that is there has one.
+
+        Args:
+            state: From where the next landing continues.
+            also: The other fields of `SegmentContents`.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full; nothing was published.
+        """
+        self._write_held()
+        contents = SegmentContents(
+            self._after.seq + 1,
+            self.transactions,
+            state,
+            tuple(self._parts),
+            tuple(self._definitions),
+            tuple(self._schema),
+            tuple(self._unlogged),
+            **also,
+        )
+        self._file.append(encode_contents(contents))
+        clock = CommitClock(self._after.clock)
+        path = f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}"
+        with storage_errors(self._folder):
+            index = IndexWriter(path)
+            if self.transactions:
+                index.write(self._commits.batch(self._after.seq + 1, self.name.binlog_file, clock))
+            summary = self._summary(clock)
+            index.close(summary)
+        publish_file(self._folder, path, f"{self.name}{SUFFIX}")
+        self._file.publish(str(self.name))
+        return summary
+
+    def _summary(self, clock: CommitClock) -> SegmentSummary:
+        return SegmentSummary(
+            segment=str(self.name),
+            binlog_file=self.name.binlog_file,
+            server_uuid="",
+            bytes=self._file.size,
+            first_seq=self._after.seq + 1,
+            transactions=self.transactions,
+            clock_before=self._after.clock,
+            clock_after=clock.now,
+            server_end=self._commits.end,
+            executed_before="",
+            executed="",
+            resume=Resume.FILE,
+            prepared=(),
+        )
+
+    def discard(self) -> None:
+        """Removes what was written."""
+        self._file.discard()
+        Path(f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}").unlink(missing_ok=True)
+
+
+def _at(change: LandedSchemaChange, offset: int) -> LandedSchemaChange:
+    return LandedSchemaChange(
+        change.seq, change.number, offset, change.ts, change.tables, change.query, change.database, change.kind
+    )
+
+
+def _unlogged(hole: Hole, offset: int) -> Unlogged:
+    database, _, table = (hole.error.table or "").partition(".")
+    return Unlogged(hole.seq, offset, database, table, hole.error.facts())

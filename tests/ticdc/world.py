@@ -1,0 +1,84 @@
+"""A sink as a source of runs: settings, runs in this process, and what the change tables then have.
+Not here: writing sinks (`generator.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata_cdc.cli.engine_steps import EngineSteps
+from strata_cdc.config.settings import load_settings
+from strata_cdc.pipeline.run_source import SourceRequest, run_source
+from strata_cdc.tables.read import published_tables, read_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.pipeline.run_source import WholeReport
+
+
+class Silent:
+    """A watcher that tells nobody."""
+
+    def begin(self, step: str) -> None:
+        """Nothing."""
+
+    def landed(self, progress: Any) -> None:
+        """Nothing."""
+
+    def end(self, step: str, summary: str) -> None:
+        """Nothing."""
+
+
+@dataclass
+class SinkWorld:
+    """A source `s`: the folder `sink` below `folder`, with a lake and a store beside it."""
+
+    folder: Path
+    more: str = 'time_zone = "UTC"'
+    """More settings of the source."""
+
+    @property
+    def sink(self) -> Path:
+        return self.folder / "sink"
+
+    @property
+    def settings_file(self) -> Path:
+        path = self.folder / "strata.toml"
+        path.write_text(
+            f'lake = "lake"\n[sources.s]\nkind = "ticdc"\nurl = "sink"\nstore = "sqlite:///store.db"\n{self.more}\n'
+        )
+        return path
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings({"STRATA_SETTINGS": str(self.settings_file)})
+
+    @property
+    def source(self) -> Source:
+        return self.settings.source("s")
+
+    def run(self, **request: Any) -> WholeReport:
+        """All that is pending; fails if something is withheld."""
+        settings = self.settings
+        report = run_source(
+            SourceRequest("s", **request), EngineSteps(settings.source("s")), Silent(), settings=settings
+        )
+        report.raise_if_withheld()
+        return report
+
+    def changes(self, table: str | None = None) -> list[tuple[str, str, Any, Any]]:
+        """The published changes in order: table, operation, and the images before and after."""
+        lake = str(self.folder / "lake")
+        found = []
+        for name in published_tables(lake, "s"):
+            if table is None or str(name) == table:
+                rows = read_changes(lake, "s", name).to_pylist()
+                found += [(row["_seq"], row["_row"], str(name), row) for row in rows]
+        return [(name, *_images(row)) for *_, name, row in sorted(found, key=lambda one: one[:3])]
+
+
+def _images(row: dict[str, Any]) -> tuple[str, Any, Any]:
+    after = {name: value for name, value in row.items() if not name.startswith("_")}
+    return row["_op"], row["_before"], None if row["_op"] == "delete" else after
