@@ -44,7 +44,8 @@ def write_table(feed: Feed, name: str, history: Cluster) -> list[SinkDdl | SinkR
     for number, change in enumerate(changes):
         if isinstance(change, SinkDdl):
             ts = generator.START + change.finished_ts
-            feed.ddl(table, ts, change.action, change.query, _columns(change.columns))
+            query = change.query.replace("TABLE t", f"TABLE {name}")
+            feed.ddl(table, ts, change.action, query, _columns(change.columns))
             continue
         row = generator.Row(generator.START + change.commit_ts, change.new, change.old)
         if number % 3 == 0:

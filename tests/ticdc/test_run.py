@@ -1,35 +1,137 @@
-"""A sink as a source of runs: what is in its folder is in the change tables, each row once."""
+"""A sink as a source of runs: what is in its folder is in the change tables, each row once, whatever TiCDC wrote twice
+and wherever a run died."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata_cdc.errors import ChecksFailedError
+from strata_cdc.quality.proof.replay import replay_source
+from strata_cdc.store.database import open_store
+from tests.model.sink import users_rows
+from tests.model.through_folder import EXACT, longest_histories, write_table
+from tests.ticdc import test_once
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
 from tests.ticdc.world import SinkWorld
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.model.jobs import Kind
 
-COLUMNS = (SinkColumn("id", pk=True, nullable=False), SinkColumn("name", "VARCHAR", precision="20"))
+ID = SinkColumn("id", pk=True, nullable=False)
+NAME = SinkColumn("name", "VARCHAR", precision="20")
+OLD_VALUES = FeedForm(old_value=True)
+
+
+def named(key: int, **more: Any) -> dict[str, Any]:
+    return {"id": key, "name": f"n{key}", **more}
 
 
 def test_rows_are_published_in_several_runs(tmp_path: Path) -> None:
     world = SinkWorld(tmp_path)
-    feed = Feed(world.sink, FeedForm(old_value=True))
-    table = feed.table("a", COLUMNS)
-    one, two, three = ({"id": at, "name": f"n{at}"} for at in (1, 2, 3))
-    feed.write(table, [Row(START + 1, one), Row(START + 2, two)])
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    feed.write(table, [Row(START + 1, named(1)), Row(START + 2, named(2))])
     feed.checkpoint(START + 2)
     world.run()
-    assert [after for _, _, _, after in world.changes()] == [one]
-    feed.write(table, [Row(START + 2, two), Row(START + 3, None, one), Row(START + 4, three)])
+    assert world.changes() == [("shop.a", "insert", None, named(1))]
+    feed.write(table, [Row(START + 2, named(2)), Row(START + 3, None, named(1)), Row(START + 4, named(3))])
     feed.checkpoint(START + 10)
     world.run()
     assert [(op, after) for _, op, _, after in world.changes()] == [
-        ("insert", one),
-        ("insert", two),
+        ("insert", named(1)),
+        ("insert", named(2)),
         ("delete", None),
-        ("insert", three),
+        ("insert", named(3)),
     ]
-    world.run()
+    assert not world.run().runs
     assert len(world.changes()) == 4
+
+
+@settings(max_examples=6)
+@given(
+    drawn=test_once.transactions,
+    again=test_once.faults,
+    cuts=st.lists(st.integers(0, 12), min_size=2, max_size=2),
+    ddl_at=st.none() | st.integers(0, 11),
+    form=st.sampled_from(["old values", "table ids"]),
+)
+def test_random_changes_are_published_once(
+    drawn: Any, again: Any, cuts: list[int], ddl_at: int | None, form: str
+) -> None:
+    """Restarts, tables that move, files without an index, late data; and a checkpoint that grows from run to run."""
+    with tempfile.TemporaryDirectory() as name:
+        world = SinkWorld(Path(name))
+        written = test_once.World(world.sink, test_once.FORMS[form], drawn, ddl_at)
+        written.alter()
+        begin = 0
+        for end in (*sorted(cuts), len(drawn)):
+            written.write(begin, end)
+            for first, length, kind in again:
+                if first + length <= end:
+                    written.write(first, first + length, kind)
+            checkpoint = START + 10 * end + 3 if end < len(drawn) else START + 10_000
+            written.feed.checkpoint(checkpoint)
+            world.run()
+            begin = end
+            expected = Counter(row[1:] for row in written.expect(checkpoint).elements())
+            assert Counter(map(as_written, world.changes())) == expected
+            assert not world.run().runs
+
+
+def as_written(change: tuple[str, str, Any, Any]) -> tuple[Any, ...]:
+    table, op, before, after = change
+    images = [image and {key: value for key, value in image.items() if key != "extra"} for image in (before, after)]
+    extra = [image is not None and image.get("extra") for image in (before, after)]
+    shown = [
+        image and tuple(sorted({**image, **({"extra": more} if more is not None else {})}.items()))
+        for image, more in zip(images, extra, strict=True)
+    ]
+    return table, op[0].upper(), *shown
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_change_tables_replayed_are_the_tables_of_the_model(tmp_path: Path, kind: Kind) -> None:
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    histories = {f"t{number}": history for number, history in enumerate(longest_histories(kind, 8))}
+    for name, history in histories.items():
+        write_table(feed, name, history)
+    for end in (2, 4, 7, 1_000_000):
+        feed.checkpoint(START + end)
+        world.run()
+    states = replay_source(str(tmp_path / "lake"), "s", open_store(world.source.store_url))
+    found = {str(name): state.rows.to_pylist() for name, state in states.items()}
+    for name, history in histories.items():
+        expected = [row for _, row in sorted(users_rows(history).items())]
+        rows = sorted(found.get(f"shop.{name}", []), key=lambda row: row["id"])
+        assert rows == expected
+
+
+def test_rows_that_are_not_exact_are_set_aside(tmp_path: Path) -> None:
+    """They are in quarantine with the reason; the others are published."""
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    table, other = feed.table("a", (ID, NAME)), feed.table("b", (ID, NAME))
+    feed.write(table, [Row(START + 1, named(1))])
+    feed.write(other, [Row(START + 1, named(1))])
+    feed.checkpoint(START + 2)
+    world.run()
+    feed.write(table, [Row(START + 20, named(2))])
+    feed.ddl(table, START + 10, 11, "TRUNCATE TABLE a")
+    feed.write(table, [Row(START + 30, named(3))])
+    feed.write(other, [Row(START + 30, named(2))])
+    feed.checkpoint(START + 100)
+    with pytest.raises(ChecksFailedError, match="written under the schema before truncate table"):
+        world.run()
+    assert [after["id"] for *_, after in world.changes("shop.b")] == [1, 2]
+    assert [after["id"] for *_, after in world.changes("shop.a")] == [1, 3]
+    said = world.strata("quarantine", "list").stdout
+    assert "shop.a" in said
+    assert "truncate table" in said

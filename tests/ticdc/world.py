@@ -3,6 +3,9 @@ Not here: writing sinks (`generator.py`)."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ from strata_cdc.tables.read import published_tables, read_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from subprocess import CompletedProcess
 
     from strata_cdc.config.settings import Settings, Source
     from strata_cdc.pipeline.run_source import WholeReport
@@ -67,6 +71,12 @@ class SinkWorld:
         )
         report.raise_if_withheld()
         return report
+
+    def strata(self, *words: str) -> CompletedProcess[str]:
+        """A command as a person gives it."""
+        command = [sys.executable, "-c", "from strata_cdc.cli.main import main; main()", *words]
+        environ = {**os.environ, "STRATA_SETTINGS": str(self.settings_file)}
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
 
     def changes(self, table: str | None = None) -> list[tuple[str, str, Any, Any]]:
         """The published changes in order: table, operation, and the images before and after."""

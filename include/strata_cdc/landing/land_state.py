@@ -48,7 +48,8 @@ class LandProgress(Struct, frozen=True):
     clock: int
     """Commit time of the newest complete transaction, microseconds UTC; 0 before the first."""
     lag_seconds: float | None = None
-    """From that time to now by the server's clock, 0 if everything that it executed has landed; None for files."""
+    """From that time to now by the server's clock, 0 if everything that it executed has landed; from the checkpoint of
+    a TiCDC sink to now; None for files."""
     expire_seconds: int | None = None
     """Seconds after a binlog's last event until the server may delete it; None: it does not delete it, or for files."""
 

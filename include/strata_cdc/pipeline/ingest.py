@@ -51,6 +51,7 @@ from strata_cdc.store.table_intervals import IntervalState, TableInterval, Table
 from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome, store_verdicts
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.ticdc.land_settings import land_sink_source
+from strata_cdc.ticdc.land_sink import landed_until
 from strata_cdc.tracking.notice_ddl import track_source
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from strata_cdc.tracking.watch import notify_versions
@@ -212,7 +213,16 @@ def plan(
     refuse_unknown_versions(engine, source, found.settings.checks)
     request = RunRequest(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
-    return plan_run(found, engine, stream, request, now=now_micros())
+    now = _closable_until(source, engine, stream) if found.is_sink else now_micros()
+    return plan_run(found, engine, stream, request, now=now)
+
+
+def _closable_until(source: str, engine: sa.Engine, stream: LandedStream) -> int:
+    """The time until which intervals of a sink may be closed, microseconds UTC: a sink may be behind its cluster, and
+    what comes next was committed after its checkpoint."""
+    closed = max((interval.end for interval in IntervalLedger(engine).all(source)), default=0)
+    # TiDB's clock has milliseconds: what landed late of the last one gets an interval of its own.
+    return min(now_micros(), max(landed_until(stream), closed + 1))
 
 
 def publish(source: str, run: str, *, settings: Settings) -> PublishReport:

@@ -85,8 +85,8 @@ def server_comparison(engine: sa.Engine, source: str) -> ServerComparison | None
 
 
 def compared_line(source: Source) -> str | None:
-    """What the end of a run says of comparisons with the server; None if nothing is published."""
-    compared = server_comparison(open_store(source.store_url), source.name)
+    """What the end of a run says of comparisons with the server; None if nothing is published or no server is there."""
+    compared = None if source.is_sink else server_comparison(open_store(source.store_url), source.name)
     return None if compared is None else compared.line(source.name)
 
 

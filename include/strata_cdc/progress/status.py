@@ -167,7 +167,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     owned = max([stream.first_seq - 1, *(interval.last_seq for interval in closed)])
     is_idle = stream.is_only_of(own_database(engine, stream.servers()), owned + 1, stream.last_seq)
     # What an idle source has published is complete up to the time of its last landing.
-    until = landing.at if is_idle and landing and newest and landing.doing is Doing.ENDED else 0
+    until = _complete_until(landing) if is_idle and landing and newest and landing.doing is Doing.ENDED else 0
     return SourceStatus(
         source=source.name,
         landed_seq=stream.last_seq,
@@ -196,8 +196,13 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, withheld_intervals)),
         unlogged=tuple(str(cascade.name) for cascade in unlogged_cascades(engine, source.name) if wanted(cascade.name)),
         lost=lost_tables(source, engine),
-        compared=server_comparison(engine, source.name),
+        compared=None if source.is_sink else server_comparison(engine, source.name),
     )
+
+
+def _complete_until(landing: LandState) -> int:
+    """The time up to which an ended landing has everything: a sink may be behind its cluster."""
+    return landing.at - int((landing.lag_seconds or 0.0) * 1e6)
 
 
 def _landed_bytes(source: Source, stream: LandedStream) -> int:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from strata_cdc.binlog.bytes.segment import remove_leftovers
+from strata_cdc.clock import now_micros
 from strata_cdc.errors import BadData, StrataError
 from strata_cdc.files.lock import hold_folder
 from strata_cdc.landing.cut_segments import LandReport
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.landing.recorder import StreamEnd
-from strata_cdc.position.commit_ts import CommitStep
+from strata_cdc.position.commit_ts import CommitStep, time_of
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import next_state, read_contents
@@ -108,6 +109,17 @@ def landing_state(stream: LandedStream) -> LandingState:
     return SegmentRows(stream.segments[-1]).contents.state if stream.segments else LandingState()
 
 
+def landed_until(stream: LandedStream) -> int:
+    """The time before which all commits of a sink have landed, microseconds UTC; 0 if nothing has landed.
+
+    Raises:
+        DamagedFileError: The last segment is not as it was written.
+        LakeUnavailableError: The storage does not answer.
+    """
+    end = landing_state(stream).end_ts
+    return time_of(end) + 1 if end else 0
+
+
 class _Published(Struct):
     """The segments that one landing has published."""
 
@@ -159,6 +171,7 @@ class _Landing:
                 raise
             if self._writer.transactions or self._has_read_on():
                 self._publish()
+        self._tell()
         return self._report()
 
     def _add(self, window: CommitWindow, stack: ExitStack) -> None:
@@ -168,8 +181,13 @@ class _Landing:
         if self._writer.size >= self._sink.segment_bytes:
             self._publish()
             self._writer = self._open(stack)
-        landed = self._published.transactions + self._writer.transactions
-        self._notes.tell(LandProgress(landed, landed, self._published.bytes + self._writer.size, self._end.clock))
+        self._tell(self._writer.transactions, self._writer.size)
+
+    def _tell(self, transactions: int = 0, size: int = 0) -> None:
+        """Records how far the landing is, beside what is published."""
+        landed = self._published.transactions + transactions
+        behind = max(0.0, (now_micros() - time_of(self._contents.checkpoint_ts)) / 1e6)
+        self._notes.tell(LandProgress(landed, landed, self._published.bytes + size, self._end.clock, behind))
 
     def _open(self, stack: ExitStack) -> SegmentWriter:
         writer = SegmentWriter(self._folder, self._end)

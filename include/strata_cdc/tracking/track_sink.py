@@ -93,7 +93,8 @@ class _SinkTracker:
         """Stores the versions of a segment, and that it was tracked."""
         contents, batch, after = SegmentRows(segment).contents, _Batch(), self.position.seq
         if self._is_new:
-            place = VersionPosition(0, 0, "", segment.summary.clock_before, segment.summary.binlog_file, 0)
+            begins = segment.index.record(segment.summary.first_seq).committed_at
+            place = VersionPosition(0, 0, "", begins, segment.summary.binlog_file, 0)
             self._keep(batch, TrackedChange(self._schema.forget_everything(Version(place, VersionOrigin.GAP), _UNSEEN)))
         for change in contents.schema:
             if change.seq > after:
