@@ -18,6 +18,7 @@ from strata_cdc.schema.history.versions import EVERY_TABLE, DatabaseEntry, NameP
 from strata_cdc.schema.model.definition import Column, KeyPart, TableDefinition, TableName
 from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.store.database import open_store
+from tests.schema.listed_at_end import assert_listed_as_each_answers
 from tests.schema.streams import A, B, Stream, track
 
 T, U = TableName("d", "t"), TableName("d", "u")
@@ -25,7 +26,9 @@ T, U = TableName("d", "t"), TableName("d", "u")
 
 @pytest.fixture
 def store():
-    return SchemaStore(open_store("sqlite://"))
+    store = SchemaStore(open_store("sqlite://"))
+    yield store
+    assert_listed_as_each_answers(store)
 
 
 def shape(*names):
@@ -273,6 +276,17 @@ def test_defaults_of_databases_come_with_it(store):
     track(store, stream, "create table u (a varchar(10))")
     definition = History(store, "s").at(U, AtSeq(2)).definition
     assert definition.columns[0].collation == "utf8mb4_0900_ai_ci"
+
+
+def test_a_correction_of_the_past_does_not_hide_what_came_after_it(store):
+    stream = midway()
+    track(store, stream, "", "CREATE TABLE t (a INT)", "ALTER TABLE u ADD x INT", "")
+    snap(store, f"{A}:1-14", {T: shape("a"), U: shape("b", "x")})
+    track(store, stream, "", "DROP TABLE u", "CREATE TABLE w (c INT)", "ALTER TABLE v ADD y INT", "")
+    snap(store, f"{A}:1-19", {T: shape("a"), TableName("d", "w"): shape("c"), TableName("d", "v"): shape("z", "y")})
+    track(store, stream, "")
+    assert {str(name) for name, gap in History(store, "s").names(AtSeq(10)) if gap is None} >= {"d.t", "d.w"}
+    assert_listed_as_each_answers(store)
 
 
 def test_the_second_run_settles_nothing_twice(store):

@@ -12,6 +12,7 @@ from strata_cdc.store.database import open_store, reading, writing
 from strata_cdc.store.ledgers import (
     ClosedInterval,
     IntervalLedger,
+    OwnedRun,
     PublishedDetails,
     PublishedInterval,
     PublishedLedger,
@@ -100,6 +101,22 @@ def test_the_newest_commits_are_read_from_an_index(tmp_path):
     assert_newest_by_index(engine)
     [[plan]] = explained(engine, "EXPLAIN QUERY PLAN ", -1)
     assert "COVERING INDEX published_interval_version" in plan
+
+
+def test_intervals_that_follow_each_other_are_one_run(engine):
+    ledger = IntervalLedger(engine)
+    assert ledger.runs("s") == []
+    ledger.close(interval(0, 10, 0, 3, source="other"))
+    # Without a hole; a hole of time; one of transactions, which touches in time.
+    for marks in ((0, 10, 0, 3), (10, 20, 3, 3), (20, 25, 3, 9), (30, 40, 9, 12), (40, 50, 15, 20), (50, 60, 20, 21)):
+        ledger.close(interval(*marks))
+        if marks[0] == 20:
+            assert ledger.runs("s") == [OwnedRun(0, 25, 0, 9)]
+    assert ledger.runs("s") == [OwnedRun(0, 25, 0, 9), OwnedRun(30, 40, 9, 12), OwnedRun(40, 60, 15, 21)]
+    ledger.close(interval(25, 30, 9, 9))
+    assert ledger.runs("s") == [OwnedRun(0, 40, 0, 12), OwnedRun(40, 60, 15, 21)]
+    assert [one.start for one in ledger.after("s", 12)] == [40, 50]
+    assert [one.start for one in ledger.starting("s", [10, 11, 50])] == [10, 50]
 
 
 @pytest.mark.mysql

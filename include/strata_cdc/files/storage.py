@@ -84,6 +84,8 @@ class Folder(Struct, frozen=True):
 
     def _all_names(self) -> list[str]:
         with lake_errors(self.url):
+            if self.is_local:
+                return sorted(entry.name for entry in _local_entries(self.path) if entry.is_file())
             entries = listed(self.filesystem, self.path)
         return sorted(info.base_name for info in entries if info.type == fs.FileType.File)
 
@@ -128,15 +130,22 @@ class Folder(Struct, frozen=True):
         with lake_errors(self.join(name)):
             _write(self.filesystem, f"{self.path}/{name}", content)
 
-    def stamps(self) -> dict[str, tuple[int, int]]:
-        """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder.
+    def stamps(self, wanted: Callable[[str], bool] = bool) -> dict[str, tuple[int, int]]:
+        """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder whose
+        names are wanted; by default of all.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
         with lake_errors(self.url):
+            if self.is_local:
+                # Many times as fast as Arrow, which matters with 20,000 segments.
+                named = (entry for entry in _local_entries(self.path) if wanted(entry.name) and entry.is_file())
+                found = ((entry.name, entry.stat()) for entry in named)
+                return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in found}
             entries = listed(self.filesystem, self.path)
-        return {info.base_name: (info.size, info.mtime_ns or 0) for info in entries if info.type == fs.FileType.File}
+        files = (info for info in entries if info.type == fs.FileType.File and wanted(info.base_name))
+        return {info.base_name: (info.size, info.mtime_ns or 0) for info in files}
 
     def delete(self, name: str) -> None:
         """Deletes a file; that it does not exist is no error.
@@ -256,6 +265,15 @@ def listed(files: fs.FileSystem, path: str, *, recursive: bool = False) -> list[
         with suppress(FileNotFoundError):
             return list(files.get_file_info(selector))
     return list(files.get_file_info(selector))
+
+
+def _local_entries(path: str) -> list[os.DirEntry[str]]:
+    """What is in a folder of this machine; nothing if there is no folder."""
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
 
 
 def list_files(url: str) -> list[str]:

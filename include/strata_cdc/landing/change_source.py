@@ -40,7 +40,8 @@ class LandedSource:
 
     def read(self) -> Iterator[Item]:
         """As `ChangeSource.read`."""
-        for segment in self._stream.segments:
+        # The index of no segment before them is opened: there are thousands.
+        for segment in self._stream.segments_after(self._reached) or self._stream.segments[-1:]:
             last_seq = segment.summary.last_seq
             if last_seq > self._reached or segment is self._stream.segments[-1]:
                 yield from self._read_segment(segment)

@@ -3,11 +3,12 @@ Not here: landing (`landing/land_binlog.py`), the form of an index (`binlog/even
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES
 from strata_cdc.binlog.bytes.segment import SegmentName
@@ -21,7 +22,7 @@ from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, parse_executed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.position.binlog_position import ServerPosition
@@ -73,12 +74,39 @@ class LandedSegment:
         return self.index.summary
 
 
+class _Segments(Sequence[LandedSegment]):
+    """Segments by their names, each made when it is asked for: there are thousands, and a step needs a few."""
+
+    def __init__(self, folder: Folder, names: list[str]) -> None:
+        self._folder, self._names = folder, names
+        self._made: dict[int, LandedSegment] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, at: int) -> LandedSegment: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[LandedSegment, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> LandedSegment | tuple[LandedSegment, ...]:
+        if isinstance(at, slice):
+            return tuple(self[number] for number in range(*at.indices(len(self._names))))
+        number = range(len(self._names))[at]
+        if number not in self._made:
+            name = SegmentName.parse(self._names[number])
+            assert name is not None  # noqa: S101  all names were looked at
+            self._made[number] = LandedSegment(self._folder, name)
+        return self._made[number]
+
+
 @dataclass(frozen=True)
 class LandedStream:
     """All that has landed of a source, in stream order."""
 
     source: str
-    segments: tuple[LandedSegment, ...]
+    segments: Sequence[LandedSegment]
 
     @classmethod
     def open(cls, lake: str, source: str) -> LandedStream:
@@ -91,16 +119,16 @@ class LandedStream:
         folder = landing_folder(lake, source)
         names = folder.names()
         indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
-        segment_names = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
+        segment_names = [name for name in names if name in indexed and SegmentName.is_one(name)]
         for before, after in pairwise(segment_names):
-            if after.ordinal != before.ordinal + 1:
+            if SegmentName.ordinal_of(after) != SegmentName.ordinal_of(before) + 1:
                 raise StreamHoleError(
-                    f"segment {before.ordinal + 1} is missing from the landed stream",
+                    f"segment {SegmentName.ordinal_of(before) + 1} is missing from the landed stream",
                     source=source,
-                    file=folder.join(str(after)),
+                    file=folder.join(after),
                     remedy="Restore it from a backup of the lake, or land the source again under another name.",
                 )
-        stream = cls(source, tuple(LandedSegment(folder, name) for name in segment_names))
+        stream = cls(source, _Segments(folder, segment_names))
         if segment_names and stream.segments[-1].summary.prepared is None:
             # Imported here: a stream whose indexes have today's form needs no reading of segments.
             from strata_cdc.landing.repair import upgrade_indexes  # noqa: PLC0415  see above
@@ -108,6 +136,18 @@ class LandedStream:
             upgrade_indexes(folder)
             return cls.open(lake, source)
         return stream
+
+    def bytes(self) -> int:
+        """Of all segments: by one listing of their folder, since their indexes would be a file each.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        if not self.segments:
+            return 0
+        first, last = str(self.segments[0].name), str(self.segments[-1].name)
+        sizes = self.segments[0].folder.stamps(lambda name: first <= name <= last and SegmentName.is_one(name))
+        return sum(size for size, _ in sizes.values())
 
     @property
     def last_seq(self) -> int:
@@ -209,6 +249,21 @@ class LandedStream:
             if segment.summary.transactions:
                 segments.append(segment)
         return tuple(segments)
+
+    def segments_after(self, seq: int) -> tuple[LandedSegment, ...]:
+        """The segments that hold what comes after the transaction `seq`, and those after them."""
+        return tuple(self.segments[self._segment_of(seq + 1) :])
+
+    def place_of(self, name: SegmentName) -> int:
+        """Which of `segments` has this name: they are numbered without a hole."""
+        return name.ordinal - self.segments[0].name.ordinal
+
+    def segment_at(self, url: str) -> LandedSegment:
+        """The segment with a URL, which must be that of one of the stream's."""
+        name = SegmentName.parse(url.rpartition("/")[2])
+        if name is None:
+            raise ValueError(url)
+        return self.segments[self.place_of(name)]
 
     def seq_before(self, time: int) -> int:
         """Ordinal of the last transaction that the commit clock has before `time` (microseconds UTC); 0 if none."""

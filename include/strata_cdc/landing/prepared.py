@@ -57,7 +57,7 @@ def decisions(stream: LandedStream, segment: LandedSegment) -> Decisions:
     """Reads as many segments after this one as needed to know the outcome of each transaction that it prepares."""
     first, last = segment.summary.first_seq, segment.summary.last_seq
     undecided, committed = Undecided(), {}
-    for following in stream.segments[stream.segments.index(segment) :]:
+    for following in stream.segments[stream.place_of(segment.name) :]:
         for seq, mark in following.index.marks():
             if seq > last and mark.step is XaStep.PREPARE and not undecided.holds(mark.xid):
                 continue

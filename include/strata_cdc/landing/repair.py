@@ -36,6 +36,8 @@ from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set
+
     from strata_cdc.binlog.events.xa import Prepared
     from strata_cdc.files.storage import Folder
     from strata_cdc.position.port import Executed
@@ -45,6 +47,10 @@ _LOG = logging.getLogger("strata.land")
 _CHECKED = "checked.json"
 _CHECKED_FORMAT = 2
 """Number of its form; 1, which had no number, can still be opened."""
+_NEWEST = 500
+"""Segments whose files are looked at by each landing."""
+_TURNS, _TURN_SECONDS = 12, 300
+"""Older ones are looked at in turns: each once an hour, by landings of a source that runs every five minutes."""
 _CHECK_SECONDS = 7 * 86_400
 """An index whose file has not changed is read again after this time: disks lose data."""
 
@@ -58,28 +64,63 @@ def repair_landing(folder: Folder) -> None:
         StreamHoleError: A segment lost its index and its predecessor.
     """
     remove_leftovers(folder)
-    files = folder.stamps()
-    segments = [parsed for name in sorted(files) if (parsed := SegmentName.parse(name))]
-    for file in files:
-        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in files:
+    names = folder.names()
+    present = set(names)
+    for file in names:
+        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in present:
             folder.delete(file)
-    known, now = _read_checked(folder), int(time.time())
+    segments = [name for name in names if SegmentName.is_one(name)]
+    known = _read_checked(folder)
+    checked = _checked(folder, segments, known, present)
+    if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
+        _write_checked(folder, checked)
+    if segments and SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is None:
+        upgrade_indexes(folder)
+
+
+def _checked(
+    folder: Folder, segments: Sequence[str], known: Mapping[str, _Seen], present: Set[str]
+) -> dict[str, _Seen]:
+    """Looks at the indexes of segments, and makes those again that are not as they were written; these are checked by
+    the next landing."""
+    now = int(time.time())
+    due = _due(segments, known, present, now)
+    files = folder.stamps(lambda file: file.removesuffix(SUFFIX) in due) if due else {}
     checked: dict[str, _Seen] = {}
-    for at, name in enumerate(segments):
-        stamp = files.get(f"{name}{SUFFIX}")
-        seen = known.get(str(name))
-        if seen and (seen.size, seen.changed_at) == stamp and now - seen.seen_at < _CHECK_SECONDS:
-            checked[str(name)] = seen
+    for at, file in enumerate(segments):
+        seen, stamp = known.get(file), files.get(f"{file}{SUFFIX}")
+        is_same = seen and (seen.size, seen.changed_at) == stamp and now - seen.seen_at < _CHECK_SECONDS
+        if seen is not None and (file not in due or is_same):
+            checked[file] = seen
             continue
+        name = _parsed(file)
         before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
-        if stamp and _is_sound(folder, name, files[str(name)][0], before):
-            checked[str(name)] = _Seen(*stamp, now)
+        if stamp and _is_sound(folder, name, files[file][0], before):
+            checked[file] = _Seen(*stamp, now)
             continue
         after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
         rebuild_index(folder, name, after)
-    if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
-        _write_checked(folder, checked)
-    upgrade_indexes(folder)
+    return checked
+
+
+def _due(segments: Sequence[str], known: Mapping[str, _Seen], present: Set[str], now: int) -> frozenset[str]:
+    """The segments whose files are looked at: those that are not known to be whole, the newest, and of the older ones
+    each once in `_TURNS` of `_TURN_SECONDS`, since there are thousands."""
+    newest, turn = len(segments) - _NEWEST, now // _TURN_SECONDS % _TURNS
+    return frozenset(
+        name
+        for at, name in enumerate(segments)
+        if at >= newest
+        or SegmentName.ordinal_of(name) % _TURNS == turn
+        or name not in known
+        or f"{name}{SUFFIX}" not in present
+    )
+
+
+def _parsed(name: str) -> SegmentName:
+    parsed = SegmentName.parse(name)
+    assert parsed is not None  # noqa: S101  all names were looked at
+    return parsed
 
 
 def _is_sound(folder: Folder, name: SegmentName, size: int, before: SegmentSummary | None) -> bool:

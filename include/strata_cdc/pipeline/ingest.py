@@ -31,7 +31,7 @@ from strata_cdc.mirrors.lock import MirrorLocks
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.renames import renames_by
 from strata_cdc.pipeline.housekeep.clean_runs import clear_staged, delete_due, find_due
-from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
+from strata_cdc.pipeline.housekeep.retain_landed import has_limits, retain_landed
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.pipeline.publish.publish_interval import Publication, PublishedTable, TableOutcome
@@ -132,8 +132,8 @@ def land_binlogs(
     landing, executed = (
         (land_sink_source(found, progress), "") if found.is_sink else _land_server(found, settings, progress)
     )
-    deleted = retain_landed(found, engine, now=now_micros())
-    return LandStepReport(source, executed, landing, tuple(segment.segment for segment in deleted.segments))
+    deleted = retain_landed(found, engine, now=now_micros()).segments if has_limits(found) else ()
+    return LandStepReport(source, executed, landing, tuple(segment.segment for segment in deleted))
 
 
 def _land_server(

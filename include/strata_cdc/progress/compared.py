@@ -17,11 +17,14 @@ from strata_cdc.store.database import open_store
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
+    from strata_cdc.schema.history.historian import Gap
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.store.table_intervals import StateTotal
 
 _INCONCLUSIVE: Final = "inconclusive"
 _MISMATCH: Final = "mismatch"
@@ -66,21 +69,46 @@ class ServerComparison(Struct, frozen=True):
         return f"{text}{left}: {again}" if left or self.different_tables else text
 
 
-def server_comparison(engine: sa.Engine, source: str) -> ServerComparison | None:
+class Known(Struct, frozen=True):
+    """The tables of a source at the end of its stream, and the sums of their intervals."""
+
+    tables: Mapping[TableName, Gap | None]
+    """With the reason why one is not known; of none it is known that it is dropped."""
+    totals: Sequence[StateTotal]
+
+    @classmethod
+    def read(cls, engine: sa.Engine, source: str) -> Known:
+        """From the store, in which the source need not be.
+
+        Raises:
+            StoreUnavailableError: The database does not answer.
+        """
+        store = SchemaStore(engine)
+        position = store.position(source)
+        tables = {} if position is None else dict(History(store, source).names(AtSeq(position.seq)))
+        return cls(tables, TableIntervalLedger(engine).totals(source))
+
+    def published(self) -> set[str]:
+        """The tables that have published rows."""
+        is_published = (total for total in self.totals if total.state is IntervalState.PUBLISHED)
+        return {total.name for total in is_published if total.published_rows}
+
+
+def server_comparison(engine: sa.Engine, source: str, *, known: Known | None = None) -> ServerComparison | None:
     """The comparisons of a source's tables; None if nothing is published and nothing was compared.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        known: What the caller has read of the store.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    store = SchemaStore(engine)
-    position = store.position(source)
-    if position is None:
-        return None
-    there = {str(name) for name, _ in History(store, source).tables(AtSeq(position.seq))}
+    known = known or Known.read(engine, source)
+    there = {str(name) for name in known.tables}
     compared = [table for table in ComparisonLedger(engine).all(source) if table.name in there]
-    totals = TableIntervalLedger(engine).totals(source)
-    published = {total.name for total in totals if total.state is IntervalState.PUBLISHED and total.published_rows}
-    never = tuple(sorted((published & there) - {table.name for table in compared}))
+    never = tuple(sorted((known.published() & there) - {table.name for table in compared}))
     return _numbers(compared, never) if compared or never else None
 
 

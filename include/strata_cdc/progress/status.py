@@ -10,12 +10,10 @@ from msgspec import Struct
 
 from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.land_state import Doing, LandState, read_state
-from strata_cdc.landing.landed import LandedStream, landing_folder
-from strata_cdc.progress.compared import ServerComparison, server_comparison
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.progress.compared import Known, ServerComparison, server_comparison
 from strata_cdc.schema.history.cascades import unlogged_cascades
-from strata_cdc.schema.history.historian import Gap, History
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.selection.wanted import wanted_tables
@@ -157,10 +155,11 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     """
     stream = LandedStream.open(source.lake, source.name)
     position = SchemaStore(engine).position(source.name)
-    closed = IntervalLedger(engine).all(source.name)
-    newest = max(closed, key=lambda interval: interval.start, default=None)
+    closed = IntervalLedger(engine).runs(source.name)
+    newest = closed[-1] if closed else None
     wanted = wanted_tables(source, engine, stream)
-    all_totals = TableIntervalLedger(engine).totals(source.name)
+    known = Known.read(engine, source.name)
+    all_totals = known.totals
     totals = [total for total in all_totals if wanted(TableName(total.database, total.table))]
     withheld_intervals = withheld(engine, source.name)
     landing = read_state(source.lake, source.name)
@@ -188,27 +187,21 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         owed_since=min((total.first_start for total in totals if total.state is IntervalState.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
         prepared=tuple(_prepared(stream)),
-        tables=_tables(source, engine, totals, withheld_intervals),
+        tables=_tables(known, totals, withheld_intervals),
         progress_at=max(landing.at if landing else 0, TableIntervalLedger(engine).changed_at(source.name)),
         read_again=tuple(ReadAgainLedger(engine).all(source.name)),
-        landed_bytes=_landed_bytes(source, stream),
+        landed_bytes=stream.bytes(),
         landed_rows=sum(total.rows for total in all_totals),
         decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, withheld_intervals)),
         unlogged=tuple(str(cascade.name) for cascade in unlogged_cascades(engine, source.name) if wanted(cascade.name)),
         lost=lost_tables(source, engine),
-        compared=None if source.is_sink else server_comparison(engine, source.name),
+        compared=None if source.is_sink else server_comparison(engine, source.name, known=known),
     )
 
 
 def _complete_until(landing: LandState) -> int:
     """The time up to which an ended landing has everything: a sink may be behind its cluster."""
     return landing.at - int((landing.lag_seconds or 0.0) * 1e6)
-
-
-def _landed_bytes(source: Source, stream: LandedStream) -> int:
-    # One listing of the folder: reading each segment's index would read one file per segment.
-    stamps = landing_folder(source.lake, source.name).stamps() if stream.segments else {}
-    return sum(stamps[str(segment.name)][0] for segment in stream.segments if str(segment.name) in stamps)
 
 
 def _judged_rows(withheld_interval: WithheldInterval) -> int:
@@ -247,17 +240,24 @@ def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
 
 
 def _tables(
-    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], withheld_intervals: Sequence[WithheldInterval]
+    known: Known, totals: Sequence[StateTotal], withheld_intervals: Sequence[WithheldInterval]
 ) -> tuple[TableStatus, ...]:
-    gaps = _gaps(source, engine)
+    gaps = {
+        str(table): gap.reason
+        for table, gap in known.tables.items()
+        if gap is not None and table.database not in SYSTEM_DATABASES
+    }
     reasons: dict[str, str] = {}
     for interval in withheld_intervals:
         if interval.piece.reason:
             reasons.setdefault(interval.piece.name, interval.piece.reason.message)
     counts = _reasons(withheld_intervals)
+    by_table: dict[str, list[StateTotal]] = {}
+    for total in totals:
+        by_table.setdefault(total.name, []).append(total)
     statuses = []
-    for table in sorted({*(total.name for total in totals), *gaps}):
-        totals_of_table = [total for total in totals if total.name == table]
+    for table in sorted({*by_table, *gaps}):
+        totals_of_table = by_table.get(table, [])
         unpublished = {total.state: total.rows - total.published_rows for total in totals_of_table}
         published = [total for total in totals_of_table if total.published_rows]
         statuses.append(
@@ -288,16 +288,3 @@ def _reasons(withheld_intervals: Sequence[WithheldInterval]) -> dict[str, tuple[
     for (table, reason), count in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
         statuses.setdefault(table, []).append(ReasonStatus(reason, intervals[table, reason], count))
     return {table: tuple(each) for table, each in statuses.items()}
-
-
-def _gaps(source: Source, engine: sa.Engine) -> dict[str, str]:
-    store = SchemaStore(engine)
-    position = store.position(source.name)
-    if position is None:
-        return {}
-    known = History(store, source.name).tables(AtSeq(position.seq))
-    return {
-        str(table): state.reason
-        for table, state in known
-        if isinstance(state, Gap) and table.database not in SYSTEM_DATABASES
-    }

@@ -3,10 +3,12 @@ Not here: what an interval owns (`pipeline/plan/intervals.py`), schema versions 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.store.database import reading, writing
 from strata_cdc.store.full_names import full_name
@@ -33,6 +35,18 @@ class ClosedInterval(Struct, frozen=True):
     gtid_executed: str
     """What the stream had executed at the interval's end."""
     closed_at: int
+
+
+class OwnedRun(Struct, frozen=True):
+    """Intervals that follow each other: each begins where the one before ends, in time and in transactions."""
+
+    start: int
+    """Microseconds UTC."""
+    end: int
+    """Exclusive."""
+    first_seq: int
+    """The last transaction before them."""
+    last_seq: int
 
 
 class VersionRows(Struct, frozen=True, array_like=True):
@@ -84,6 +98,27 @@ class IntervalLedger:
     def all(self, source: str) -> list[ClosedInterval]:
         """Every interval of a source, in order of time."""
         return self._select(closed_interval.c.source == source)
+
+    def runs(self, source: str) -> list[OwnedRun]:
+        """The time that intervals own, in order; those that follow each other without a hole are one: a year has a
+        hundred thousand of them, and hardly any hole."""
+        with reading(self._engine) as connection:
+            whole = _one_run(connection, source)
+            begins = [whole] if whole else _begins(connection, source)
+            found: list[OwnedRun] = []
+            for begin, following in pairwise([*begins, None]):
+                if begin is not None:
+                    end = begin if whole else _last_before(connection, source, following.start if following else None)
+                    found.append(replace(begin, end=end.end, last_seq=end.last_seq))
+        return found
+
+    def after(self, source: str, seq: int) -> list[ClosedInterval]:
+        """The intervals that own something after the transaction `seq`, in order of time."""
+        return self._select((closed_interval.c.source == source) & (closed_interval.c.last_seq > seq))
+
+    def starting(self, source: str, starts: Sequence[int]) -> list[ClosedInterval]:
+        """The intervals that begin exactly then, in order of time; a few hundred at most."""
+        return self._select((closed_interval.c.source == source) & closed_interval.c.start_at.in_(starts))
 
     def last(self, source: str) -> ClosedInterval | None:
         """The interval that reaches furthest, None if there is none."""
@@ -147,6 +182,43 @@ class IntervalLedger:
         query = sa.select(*closed_interval.c).where(condition).order_by(closed_interval.c.start_at)
         with reading(self._engine) as connection:
             return [ClosedInterval(*row) for row in connection.execute(query)]
+
+
+def _one_run(connection: sa.Connection, source: str) -> OwnedRun | None:
+    """All intervals as one, if they are: then their lengths add up to the time from the first to the last, and so do
+    their transactions. It is one pass in the database, and holes are rare."""
+    columns = closed_interval.c
+    query = sa.select(
+        sa.func.min(columns.start_at),
+        sa.func.max(columns.end_at),
+        sa.func.min(columns.first_seq),
+        sa.func.max(columns.last_seq),
+        sa.func.sum(columns.end_at - columns.start_at),
+        sa.func.sum(columns.last_seq - columns.first_seq),
+    ).where(columns.source == source)
+    start, end, first_seq, last_seq, time, owned = connection.execute(query).one()
+    if start is None or (end - start, last_seq - first_seq) != (time, owned):
+        return None
+    return OwnedRun(start, end, first_seq, last_seq)
+
+
+def _begins(connection: sa.Connection, source: str) -> list[OwnedRun]:
+    """The intervals that do not follow another one, in order of time."""
+    columns = closed_interval.c
+    before = closed_interval.alias().c
+    follows = (before.end_at == columns.start_at) & (before.last_seq == columns.first_seq)
+    is_first = ~sa.exists().where((before.source == source) & follows)
+    query = sa.select(columns.start_at, columns.end_at, columns.first_seq, columns.last_seq)
+    query = query.where((columns.source == source) & is_first).order_by(columns.start_at)
+    return [OwnedRun(*row) for row in connection.execute(query)]
+
+
+def _last_before(connection: sa.Connection, source: str, time: int | None) -> OwnedRun:
+    """The last interval that starts before a time, or of all."""
+    columns = closed_interval.c
+    mine = columns.source == source if time is None else (columns.source == source) & (columns.start_at < time)
+    query = sa.select(columns.start_at, columns.end_at, columns.first_seq, columns.last_seq).where(mine)
+    return OwnedRun(*connection.execute(query.order_by(columns.start_at.desc()).limit(1)).one())
 
 
 class PublishedLedger:

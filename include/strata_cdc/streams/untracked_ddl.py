@@ -71,6 +71,11 @@ class UntrackedVersions(MemoryStore):
         """As `VersionStore.all_entries`."""
         return self._both(self._stored.all_entries(source), self._entries.get(source, ()))
 
+    def newest_entries(self, source: str) -> list[StoredEntry]:
+        """As `VersionStore.newest_entries`."""
+        by_id = sorted(self.all_entries(source), key=lambda entry: entry.version_id)
+        return list({entry.name: entry for entry in by_id}.values())
+
     def entries_between(self, first_seq: int, last_seq: int) -> list[StoredEntry]:
         """Returns the entries of consecutive transactions."""
         mine = (entry for entry in self._entries.get(self._source, ()) if first_seq <= entry.seq <= last_seq)

@@ -67,6 +67,16 @@ class SegmentName(Struct, frozen=True, order=True):
         match = _NAME.fullmatch(name)
         return cls(int(match[1]), match[2], int(match[3]), SegmentForm(match[4])) if match else None
 
+    @staticmethod
+    def is_one(name: str) -> bool:
+        """Whether a file name (without folders) is the name of a segment."""
+        return _NAME.fullmatch(name) is not None
+
+    @staticmethod
+    def ordinal_of(name: str) -> int:
+        """The ordinal in the name of a segment."""
+        return int(name[:10])
+
     def __str__(self) -> str:
         return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.{self.form}"
 

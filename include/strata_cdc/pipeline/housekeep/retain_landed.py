@@ -78,26 +78,27 @@ def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainRepor
         LakeUnavailableError: The lake does not.
     """
     stream = LandedStream.open(source.lake, source.name)
-    summaries = [segment.summary for segment in stream.segments] if _has_limits(source) else []
-    left = sum(summary.bytes for summary in summaries)
-    need = _Need(source, engine, stream, now)
+    # One listing of the folder: reading each segment's index would read one file per segment.
+    left = stream.bytes()
+    need: _Need | None = None
     deleted: list[LandedSegment] = []
     held_by = None
-    for segment, summary in zip(stream.segments[:-1], summaries[:-1], strict=False):
-        if not _is_due(source, summary.clock_after, left, now):
+    for segment in stream.segments[:-1] if has_limits(source) else ():
+        if not _is_due(source, segment.summary.clock_after, left, now):
             break
+        need = need or _Need(source, engine, stream, now)
         held_by = need.of(segment)
         if held_by:
             break
         deleted.append(segment)
-        left -= summary.bytes
+        left -= segment.summary.bytes
     segments = tuple(_describe(segment) for segment in deleted)
     _delete(source, deleted, segments)
-    kept = stream.segments[len(deleted) :]
-    return RetainReport(source.name, segments, len(kept), sum(segment.summary.bytes for segment in kept), held_by)
+    return RetainReport(source.name, segments, len(stream.segments) - len(deleted), left, held_by)
 
 
-def _has_limits(source: Source) -> bool:
+def has_limits(source: Source) -> bool:
+    """Whether the settings have segments deleted at all."""
     return source.settings.keep_days is not None or source.settings.keep_gb is not None
 
 
@@ -140,7 +141,9 @@ class _Need:
     def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, now: int) -> None:
         position = SchemaStore(engine).position(source.name)
         self._tracked = position.seq if position else 0
-        self._intervals = sorted(IntervalLedger(engine).all(source.name), key=lambda interval: interval.last_seq)
+        # Those that own something of what is still in the lake.
+        found = IntervalLedger(engine).after(source.name, stream.first_seq - 1)
+        self._intervals = sorted(found, key=lambda interval: interval.last_seq)
         self._lasts = [interval.last_seq for interval in self._intervals]
         ledger, wanted = TableIntervalLedger(engine), wanted_tables(source, engine, stream)
         self._uncounted = set(ledger.uncounted(source.name))

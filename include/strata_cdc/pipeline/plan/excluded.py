@@ -11,7 +11,7 @@ from strata_cdc.landing.count_rows import count_rows
 from strata_cdc.schema.history.copies import NamedCopies, find_copies
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from strata_cdc.config.settings import Source
     from strata_cdc.landing.landed import LandedStream
@@ -37,8 +37,15 @@ class LeftOut:
         never a copy."""
         return str(table) not in self._spelled and self._copies.holds_all(table, interval.first_seq, interval.last_seq)
 
-    def ranges(self, intervals: Sequence[Interval]) -> dict[tuple[str, str], Ranges]:
-        """By database and table: in which of some intervals, in order of time, the table is excluded."""
+    def ranges(self, owning_after: Callable[[int], Sequence[Interval]]) -> dict[tuple[str, str], Ranges]:
+        """By database and table: in which intervals the table is excluded.
+
+        Args:
+            owning_after: From an ordinal to the intervals that own something after it, in order of time.
+        """
+        if not self._copies.copies:
+            return {}
+        intervals = owning_after(min(life.first_seq for lives in self._copies.copies.values() for life in lives) - 1)
         firsts = [interval.first_seq for interval in intervals]
         lasts = [interval.last_seq for interval in intervals]
         ranges: dict[tuple[str, str], Ranges] = {}

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
 
 MEGABYTE = 1 << 20
+_AT_ONCE = 100
+"""Intervals that are read at once: a run takes so much at most."""
 _OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
 
 
@@ -130,6 +132,7 @@ class _Taker:
         self._history = self._schema.newest_version(source.name)
         self._newest: dict[TableName, int] = {}
         self._known: list[Interval] | None = None
+        """The time that intervals own, those that follow each other as one."""
 
     def take(self) -> PlannedWork:
         span = self._span()
@@ -139,7 +142,7 @@ class _Taker:
             self._source.name,
             self._is_wanted,
             since=self._source.settings.owed_since_micros,
-            left_out=self._left_out.ranges(sorted(self._owned(), key=lambda interval: interval.start)),
+            left_out=self._left_out.ranges(self._owning_after),
         )
         work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
         return PlannedWork(span, tuple(work), self._left(span, work), self._history)
@@ -311,9 +314,9 @@ class _Taker:
         while at < span.end:
             for piece in cover(TimeSpan(at, span.end), self._owned()):
                 if isinstance(piece, Interval):
+                    shared = TimeSpan(max(at, piece.start), min(piece.end, span.end))
                     at = piece.end
-                    if opened is None or piece.start in opened:
-                        yield piece
+                    yield from self._existing(shared, opened)
                     continue
                 interval = self._close(self._cut(piece, cut, whole=opened is None))
                 if interval is None:
@@ -332,10 +335,25 @@ class _Taker:
         return self._stream.is_only_of(self._own, first + 1, self._seq_before(span.end))
 
     def _owned(self) -> list[Interval]:
-        """The intervals that exist; read once, since a year has a hundred thousand."""
+        """The time that intervals own. A year has a hundred thousand of them: those that follow each other are one."""
         if self._known is None:
-            self._known = [_interval(stored) for stored in self._marks.all(self._source.name)]
+            runs = self._marks.runs(self._source.name)
+            self._known = [Interval(one.start, one.end, one.first_seq, one.last_seq, "") for one in runs]
         return self._known
+
+    def _existing(self, span: TimeSpan, opened: frozenset[int] | None) -> Iterator[Interval]:
+        """The intervals that share time with a span in which all time is owned; of these only those that are open."""
+        name = self._source.name
+        if opened is None:
+            found = self._marks.overlapping(name, span.start, span.end)
+            yield from (_interval(one) for one in found if one.end > span.start and one.start < span.end)
+            return
+        starts = sorted(start for start in opened if span.start <= start < span.end)
+        for at in range(0, len(starts), _AT_ONCE):
+            yield from map(_interval, self._marks.starting(name, starts[at : at + _AT_ONCE]))
+
+    def _owning_after(self, seq: int) -> list[Interval]:
+        return [_interval(stored) for stored in self._marks.after(self._source.name, seq)]
 
     def _cut(self, span: TimeSpan, cut: int | None, *, whole: bool) -> TimeSpan:
         """The front of a span that becomes one interval: no larger than a run, and not across `cut`."""
@@ -410,7 +428,7 @@ class _Taker:
         published = {
             (entry.interval_start, entry.table): entry.rows for entry in self._published.list(self._source.name)
         }
-        marks = {interval.start: interval for interval in self._owned()}
+        marks = {interval.start: _interval(interval) for interval in self._marks.all(self._source.name)}
         for start in former:
             interval = marks[start]
             # Of transactions that were deleted nothing is pending: that was allowed once all was published.

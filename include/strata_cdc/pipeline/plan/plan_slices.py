@@ -172,10 +172,6 @@ class _Draft:
         self._removed: list[RowsRemoved] = []
         self._statements: list[StatementLogged] = []
         self._breaks: dict[str, str] = {}
-        self._uncounted = {
-            segment.url: [TableName(*names) for names in segment.summary.uncounted] for segment in stream.segments
-        }
-        """By segment: tables whose rows its index could not count."""
         self._clock = 0
         """The commit clock after the last transaction that was planned."""
 
@@ -254,7 +250,9 @@ class _Draft:
                 refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
                 why = refusal.error.facts()
                 self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
-        uncounted = {name for piece in slices for name in self._uncounted.get(piece.segment, ())}
+        read = {piece.segment for piece in slices}
+        # Tables whose rows the index of a segment could not count.
+        uncounted = {TableName(*name) for url in read for name in stream.segment_at(url).summary.uncounted}
         rows = recounted_rows(slices, uncounted)
         counted.exact = {name: rows[name] for name in uncounted & wanted}
         if line.broken_at:

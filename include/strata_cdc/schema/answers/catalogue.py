@@ -15,7 +15,7 @@ from strata_cdc.schema.answers.containing import contains
 from strata_cdc.schema.history.former_names import former_names
 from strata_cdc.schema.history.versions import EVERY_TABLE, SYSTEM_DATABASES, every_table_of
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import reading, without_index
 from strata_cdc.store.tables import schema_version, table_version
 
 if TYPE_CHECKING:
@@ -113,12 +113,6 @@ def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSumm
     return [summary for summary in summaries(engine, source, named) if summary.presence is TablePresence.UNKNOWN][
         :limit
     ]
-
-
-def without_index(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
-    """Equality for queries that read all rows anyway. Reading row by row through an index is ten times slower, and
-    databases choose that if the store has few sources."""
-    return sa.func.coalesce(column, "") == value
 
 
 def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> list[TableSummary]:

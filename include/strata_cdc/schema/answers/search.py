@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from msgspec import Struct, json
 from msgspec.structs import fields, replace
 
-from strata_cdc.schema.answers.catalogue import TableSummary, tables_page, without_index
+from strata_cdc.schema.answers.catalogue import TableSummary, tables_page
 from strata_cdc.schema.answers.containing import contains
 from strata_cdc.schema.ddl.secrets import mask_secrets
 from strata_cdc.schema.model.definition import Column, Key, KeyPart, TableDefinition, TableName
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import reading, without_index
 from strata_cdc.store.tables import schema_version, table_schema, table_version
 
 if TYPE_CHECKING:

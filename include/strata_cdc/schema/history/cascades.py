@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.schema.history.snapshot_ledger import told_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import reading, without_index
 from strata_cdc.store.tables import table_version
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _may_have_some(engine: sa.Engine, source: str) -> bool:
     version = table_version.c
     may_be = version.effect.is_(None) | version.effect.contains("makes_cascade")
     with reading(engine) as connection:
-        return connection.execute(sa.select(1).where(version.source == source, may_be).limit(1)).first() is not None
+        query = sa.select(1).where(without_index(version.source, source), may_be).limit(1)
+        return connection.execute(query).first() is not None
 
 
 def _followed(entries: Iterable[StoredEntry], cascades: list[ReportedCascades]) -> dict[TableName, Cascade]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from strata_cdc.errors import SchemaGapError, UnknownSourceError
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.sets import Gtid
+from strata_cdc.schema.history.newest_entries import certain_entries
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime, StreamPosition
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
@@ -24,7 +25,7 @@ from strata_cdc.schema.history.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from strata_cdc.position.binlog_position import BinlogPosition
     from strata_cdc.position.port import Executed
@@ -159,6 +160,20 @@ class History:
                 yield name, Gap(entry.gap, entry)
             elif entry.fingerprint is not None:
                 yield name, self._version(name, entry, entry.fingerprint)
+        yield from self._gap_of_all(position)
+
+    def names(self, position: StreamPosition) -> Iterator[tuple[TableName, Gap | None]]:
+        """As `tables`, for callers that need no definitions: None instead of a version.
+
+        Raises:
+            SchemaGapError: As `tables`.
+        """
+        self._check_reach(position, None)
+        for name, entry in sorted(self._entries_at(position)):
+            yield name, None if entry.gap is None else Gap(entry.gap, entry)
+        yield from self._gap_of_all(position)
+
+    def _gap_of_all(self, position: StreamPosition) -> Iterator[tuple[TableName, Gap]]:
         everything = self._newest(self._timeline(EVERY_TABLE), position, EVERY_TABLE)
         if everything is None:
             yield EVERY_TABLE, Gap(f"the history of the stream starts after {position}")
@@ -167,7 +182,21 @@ class History:
 
     def _entries_at(self, position: StreamPosition) -> Iterator[tuple[TableName, StoredEntry]]:
         """The entry that is valid at a position, for each table that exists or may exist."""
-        for name, timeline in self._all_timelines():
+        if isinstance(position, AtSeq) and position.seq == self.tracked.seq:
+            newest = self._store.newest_entries(self._source)
+            wide = self._store.timeline(self._source, {name for one in newest for name in _wider_than(one.name)})
+            certain = certain_entries(newest, wide, position.seq)
+            yield from ((name, entry) for name, entry in certain.items() if entry.fingerprint or entry.gap)
+            others = {entry.name for entry in newest} - certain.keys()
+            entries = self._store.timeline(self._source, others) if others else []
+            yield from self._chosen([*wide, *(one for one in entries if one.name.table)], position)
+        else:
+            yield from self._chosen(self._store.all_entries(self._source), position)
+
+    def _chosen(
+        self, entries: Iterable[StoredEntry], position: StreamPosition
+    ) -> Iterator[tuple[TableName, StoredEntry]]:
+        for name, timeline in _timelines(entries):
             entry = self._newest(timeline, position, name)
             if not name.table or entry is None or (entry.fingerprint is None and entry.gap is None):
                 continue
@@ -330,18 +359,9 @@ class History:
     def _timeline(self, table: TableName) -> _Timeline:
         timeline = self._timelines.get(table)
         if timeline is None:
-            names = {table, every_table_of(table.database), EVERY_TABLE}
+            names = {table, *_wider_than(table)}
             timeline = self._timelines[table] = _Timeline(self._store.timeline(self._source, names))
         return timeline
-
-    def _all_timelines(self) -> Iterator[tuple[TableName, _Timeline]]:
-        by_name: dict[TableName, list[StoredEntry]] = {}
-        for entry in self._store.all_entries(self._source):
-            by_name.setdefault(entry.name, []).append(entry)
-        for name, own in by_name.items():
-            wider = [by_name.get(wide, []) for wide in {every_table_of(name.database), EVERY_TABLE} - {name}]
-            entries = [*own, *(entry for entries in wider for entry in entries)]
-            yield name, _Timeline(sorted(entries, key=lambda entry: entry.order) if any(wider) else own)
 
     def _version(self, table: TableName, entry: StoredEntry, fingerprint: str) -> SchemaVersion:
         version = self._versions.get((entry.version_id, table))
@@ -432,6 +452,21 @@ class History:
             offset=missing.binlog_pos if missing.binlog_file else None,
             remedy="Ask for a GTID set that the source itself had at some time, as those of `strata schema history`.",
         )
+
+
+def _wider_than(name: TableName) -> tuple[TableName, TableName]:
+    return every_table_of(name.database), EVERY_TABLE
+
+
+def _timelines(entries: Iterable[StoredEntry]) -> Iterator[tuple[TableName, _Timeline]]:
+    """By name, from all entries of these names and of those for all tables, in stream order within a name."""
+    by_name: dict[TableName, list[StoredEntry]] = {}
+    for entry in entries:
+        by_name.setdefault(entry.name, []).append(entry)
+    for name, own in by_name.items():
+        wider = [by_name.get(wide, []) for wide in {*_wider_than(name)} - {name}]
+        others = [entry for entries in wider for entry in entries]
+        yield name, _Timeline(sorted([*own, *others], key=lambda entry: entry.order) if others else own)
 
 
 def _is_made_later(name: TableName, newest: StoredEntry, timeline: _Timeline) -> bool:

@@ -117,6 +117,11 @@ class MemoryStore:
         """As `VersionStore.all_entries`."""
         return sorted(self._entries.get(source, ()), key=lambda entry: entry.order)
 
+    def newest_entries(self, source: str) -> list[StoredEntry]:
+        """As `VersionStore.newest_entries`."""
+        by_id = sorted(self._entries.get(source, ()), key=lambda entry: entry.version_id)
+        return list({entry.name: entry for entry in by_id}.values())
+
     def newest_position(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_position`."""
         positions = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]

@@ -21,7 +21,7 @@ from strata_cdc.schema.history.appending import (
     removal_rows,
     statement_row,
 )
-from strata_cdc.schema.history.entry_rows import STREAM_ORDER, removals_from_row, stored_entries
+from strata_cdc.schema.history.entry_rows import STREAM_ORDER, newest_versions, removals_from_row, stored_entries
 from strata_cdc.schema.history.name_columns import names_from_column
 from strata_cdc.schema.history.older_versions import complete_versions, lacks_decisions
 from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, settle
@@ -43,7 +43,7 @@ from strata_cdc.schema.history.versions import (
 from strata_cdc.schema.history.view_history import present_views
 from strata_cdc.schema.history.view_rows import stored_views
 from strata_cdc.schema.model.definition import TableName, definition_from_json
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import reading, without_index, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import (
     database_version,
@@ -223,22 +223,34 @@ class SchemaStore:
         wanted = set(names)
         # Two plain IN lists use the index in every database; a list of pairs does not.
         databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
-        condition = table_version.c.database_name.in_(databases) & table_version.c.table_name.in_(tables)
-        return [entry for entry in self._entries(source, condition) if entry.name in wanted]
+        of_databases = table_version.c.database_name.in_(databases)
+        found = [
+            entry
+            for chunk in _chunks(tables)
+            for entry in self._entries(source, of_databases & table_version.c.table_name.in_(chunk))
+            if entry.name in wanted
+        ]
+        return found if len(tables) <= _CHUNK else sorted(found, key=lambda entry: entry.order)
 
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
         return self._entries(source, sa.true())
 
+    def newest_entries(self, source: str) -> list[StoredEntry]:
+        """For each name, its entry of the version with the highest id; in any order."""
+        return self._entries(source, sa.true(), newest_versions(source))
+
     def entries_between(self, source: str, first_seq: int, last_seq: int) -> list[StoredEntry]:
         """The entries of consecutive transactions."""
         return self._entries(source, schema_version.c.seq.between(first_seq, last_seq))
 
-    def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
-        entries = stored_entries(self.engine, source, condition)
+    def _entries(
+        self, source: str, condition: sa.ColumnElement[bool], only: sa.Subquery | None = None
+    ) -> list[StoredEntry]:
+        entries = stored_entries(self.engine, source, condition, only)
         if lacks_decisions(entries):
             complete_versions(self.engine, self, source)
-            entries = stored_entries(self.engine, source, condition)
+            entries = stored_entries(self.engine, source, condition, only)
         return entries
 
     def statement_versions(self, source: str, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
@@ -299,7 +311,11 @@ class SchemaStore:
     def names_in_doubt(self, source: str) -> set[TableName]:
         """All names that some version of a source has as not known, whether they are known now or not."""
         columns = table_version.c.database_name, table_version.c.table_name
-        query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.gap.is_not(None))
+        query = (
+            sa.select(*columns)
+            .distinct()
+            .where(without_index(table_version.c.source, source), table_version.c.gap.is_not(None))
+        )
         with reading(self.engine) as connection:
             return {TableName(*row) for row in connection.execute(query)}
 

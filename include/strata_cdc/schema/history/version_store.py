@@ -55,6 +55,9 @@ class VersionStore(Protocol):
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
 
+    def newest_entries(self, source: str) -> list[StoredEntry]:
+        """For each name, its entry of the version with the highest id; in any order."""
+
     def newest_position(self, source: str, before: Before) -> VersionPosition | None:
         """The last position of a version that is before a position of the stream."""
 
