@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from strata_cdc.cli.main import run
-from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits
+from strata_cdc.pipeline.housekeep.merge_intervals import Every, IntervalMergeLimits, merge_steps
 from strata_cdc.pipeline.keep_changes import ChangesKeeper, keep_changes
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.store.ledgers import IntervalLedger
@@ -212,13 +212,48 @@ def test_long_ones_and_large_ones_stay(world: World) -> None:
     assert world.merge(EAGER) == []
 
 
+def test_old_intervals_become_one_for_each_day(world: World) -> None:
+    world.merge_minutes = 0
+    for half_days in (1, 1, 2):
+        world.now += half_days * 12 * 60 * MINUTE
+        world.change("a", [half_days])
+        world.now += 1
+        publish(world)
+    before = {table: world.published(table) for table in ("a", "b")}
+    assert keep_changes(world.name, settings=world.settings) == []
+    day = 24 * 60 * MINUTE
+    now = world.now + 31 * day
+
+    def kept(at: int, every: Every) -> list[str]:
+        return [step.line for step in merge_steps(world.source, world.engine, now=lambda: at, every=every)]
+
+    # Too young; then so old that only a person asks for them.
+    assert kept(world.now, Every.ALL) == []
+    assert not any("became one" in line for line in kept(now + 30 * day, Every.RECENT))
+    made = [line for line in kept(now, Every.RECENT) if "became one" in line]
+    left = IntervalLedger(world.engine).all(world.name)
+    short = [one.start // day for one in left if one.end - one.start < day]
+    assert made
+    assert len(left) < PARTS
+    assert len(set(short)) == len(short)
+    assert {table: world.published(table) for table in ("a", "b")} == before
+    world.assert_intervals_are_whole()
+
+
+def snapshot_of(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
 def test_the_command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.settings
     monkeypatch.setenv("STRATA_SETTINGS", str(world.folder / "strata.toml"))
     monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://u@127.0.0.1/")
+    before = snapshot_of(world.folder / "lake")
     assert run(["housekeep", "--source", world.name, "--dry-run"]) == 0
     assert intervals(world) == PARTS
-    capsys.readouterr()
+    assert f"{PARTS} intervals from " in (said := capsys.readouterr().out)
+    assert "would become one" in said
+    assert snapshot_of(world.folder / "lake") == before
     assert run(["--json", "housekeep", "--source", world.name]) == 0
     assert len(json.loads(capsys.readouterr().out)["merged"]) == 3
     assert intervals(world) == 1

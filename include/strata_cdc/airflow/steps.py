@@ -349,18 +349,17 @@ def dump(source: str) -> Xcom:
 
 @_step()
 def keep_mirrors(source: str) -> Xcom:
-    """Compacts the mirrors that need it, merges short intervals of change tables, and deletes files that no kept state
-    needs."""
-    from strata_cdc.pipeline import keep_mirrors as upkeep
-    from strata_cdc.pipeline.keep_changes import keep_changes
+    """Compacts the mirrors that need it, merges short and old intervals of change tables, and deletes run folders,
+    quarantine and files that nothing needs any more."""
+    from strata_cdc.pipeline.housekeep_source import housekeep_source
+    from strata_cdc.pipeline.keep_mirrors import UpkeepSums
 
     with saying(f"keep the tables of {source}") as tell:
-        report = upkeep.keep_mirrors(source, settings=task_settings())
-        for line in report.lines():
+        done = housekeep_source(source, settings=task_settings())
+        expired = (f"deleted {url}" for url in (*done.expired.runs, *done.expired.quarantine))
+        for line in (*done.mirrors, *done.merged, *expired):
             tell(line)
-        for step in keep_changes(source, settings=task_settings()):
-            tell(step.line)
-    return brief(report.sums())
+    return brief(UpkeepSums(source, done.mirrors))
 
 
 @_step(**REPORT_LEFT.airflow)

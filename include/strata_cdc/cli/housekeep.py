@@ -1,5 +1,5 @@
-"""`strata housekeep`: deletes what runs have left and nobody needs any more.
-Not here: what that is (`pipeline/housekeep/clean_runs.py`)."""
+"""`strata housekeep`: keeps what a source leaves small.
+Not here: what is done (`pipeline/housekeep_source.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from strata_cdc.cli.options import SourceName
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.terminal import say
-from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.values import to_plain
@@ -24,30 +23,29 @@ def housekeep(
 ) -> None:
     """Deletes run folders and quarantine beyond `keep_runs_days` that are settled, and lists them and what stays.
 
-    Many short intervals of the past become one, and the files of each of their tables few.
+    Many short intervals of the past become one, and the files of each of their tables few; of intervals older than
+    `merge_days` there is one for each day. Mirrors are compacted, and files deleted that no kept state of them needs.
+    The DAG `keep_mirrors` does the same every hour.
     """
-    from strata_cdc.lake.known_lake import known_if_stored
-    from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due
-    from strata_cdc.pipeline.keep_changes import keep_changes
-    from strata_cdc.store.database import OnMissing, open_store
+    from strata_cdc.pipeline.housekeep.merge_intervals import Every
+    from strata_cdc.pipeline.housekeep_source import housekeep_source, planned_housekeeping
 
     settings = load_settings(os.environ)
-    found = known_if_stored(settings.source(source))
-    due = find_due(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
-    merged = []
-    if not dry_run:
-        delete_due(found, due)
-        merged = keep_changes(found.name, settings=settings)
+    found = settings.source(source)
+    do = planned_housekeeping if dry_run else housekeep_source
+    done = do(found.name, settings=settings, every=Every.ALL)
+    expired = done.expired
     if context.obj["json"]:
-        print_report({**to_plain(due), "deleted": not dry_run, "merged": [step.line for step in merged]}, as_json=True)
+        kept = {"deleted": not dry_run, "merged": list(done.merged), "mirrors": list(done.mirrors)}
+        print_report({**to_plain(expired), **kept}, as_json=True)
         return
-    for url in (*due.runs, *due.quarantine):
+    for url in (*expired.runs, *expired.quarantine):
         say(f"{'would delete' if dry_run else 'deleted'} {url}")
-    for one in due.kept:
+    for one in expired.kept:
         say(f"kept {one.run}: {one.reason}")
-    for step in merged:
-        say(step.line)
-    if not (due.runs or due.quarantine or due.kept):
+    for line in (*done.merged, *done.mirrors):
+        say(line)
+    if not (expired.runs or expired.quarantine or expired.kept):
         say(f"nothing is older than {counted(found.settings.keep_runs_days, 'day')}")
 
 

@@ -101,6 +101,8 @@ class SourceSettings(Struct, frozen=True):
     blocked."""
     merge_minutes: _Count = 10
     """How long an interval is that upkeep makes of many shorter ones (minutes); 0: intervals stay as they are."""
+    merge_days: _Count = 30
+    """How old intervals are (days) of which upkeep makes one for each day; 0: they stay as they are."""
     keep_merged_hours: _Count = 6
     """How long the files of change tables are kept that upkeep has merged into others: readers that opened a table
     before still read them."""

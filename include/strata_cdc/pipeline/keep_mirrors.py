@@ -27,10 +27,6 @@ class UpkeepReport(Struct, frozen=True):
         """In words, a line each."""
         return tuple(f"{mirror.table}: {mirror.said()}" for mirror in self.mirrors)
 
-    def sums(self) -> UpkeepSums:
-        """For XCom."""
-        return UpkeepSums(self.source, self.lines())
-
 
 class UpkeepSums(Struct, frozen=True):
     """A report in words."""

@@ -66,7 +66,7 @@ class MergeLedger:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def crowded(self, source: str, span: int, before: int, *, most: int) -> list[int]:
+    def crowded(self, source: str, span: int, before: int, *, most: int, since: int = 0) -> list[int]:
         """The spans of time in which more than so many short intervals begin, in order of time.
 
         Args:
@@ -75,6 +75,7 @@ class MergeLedger:
                 shorter.
             before: Only spans, and intervals, that end at this time or before (microseconds UTC).
             most: How many intervals may stay.
+            since: Only intervals that start at this time or later.
 
         Returns:
             Their starts, microseconds UTC.
@@ -84,6 +85,7 @@ class MergeLedger:
         query = (
             sa.select(begin.label("span_start"))
             .where((columns.source == source) & (columns.start_at < before - before % span))
+            .where(columns.start_at >= since)
             .where((columns.end_at <= before) & (columns.end_at - columns.start_at < span))
             .group_by("span_start")
             .having(sa.func.count() > most)

@@ -194,6 +194,26 @@ def vacuum_mirrors(
     return [_kept(table, opened, vacuumed) for table, opened in _opened(lake, source, wanted)]
 
 
+def planned_upkeep(
+    lake: str, source: str, due: CompactionDue, *, now_micros: int, retain_hours: int = RETAIN_HOURS
+) -> Iterator[str]:
+    """What `compact_mirrors` and `vacuum_mirrors` would do, a line for each; nothing is changed, and no lock is taken:
+    a process that writes to a mirror now may have a part in it.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    for table, opened in _opened(lake, source, lambda _: True):
+        if not isinstance(opened, Mirror):
+            yield f"{table}: would be left as it is: {opened.message}"
+            continue
+        if not opened.is_dropped and due.is_reached(opened):
+            yield f"{table}: {counted(len(opened.snapshot.files), 'file')} would be compacted"
+        doomed = len(doomed_files(opened, now_micros=now_micros, retain_hours=retain_hours).urls)
+        if doomed:
+            yield f"{table}: would delete {counted(doomed, 'file')} that no state needs which is still kept"
+
+
 def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
     before, rewritten = len(mirror.snapshot.files), 0
     while True:

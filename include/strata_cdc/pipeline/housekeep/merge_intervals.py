@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 _SECOND: Final = 1_000_000
 _HOUR: Final = 3600 * _SECOND
+_DAY: Final = 24 * _HOUR
 _RUNS_AT_ONCE: Final = 100
 
 
@@ -75,6 +77,18 @@ class IntervalMergeLimits:
     """Of the merge of one table's files."""
 
 
+class Every(Enum):
+    """Which intervals upkeep looks at."""
+
+    SHORT = "short"
+    """The short ones of `merge_minutes`: after each run, and between runs."""
+    RECENT = "recent"
+    """Also those that have become `merge_days` old in the last week: every hour. Intervals that stay as they are, since
+    they have too many rows, are not looked at for ever."""
+    ALL = "all"
+    """Also all older ones: a person asks for it."""
+
+
 class MergeStep(Struct, frozen=True):
     """One step of upkeep: what was merged or deleted."""
 
@@ -90,6 +104,7 @@ def merge_steps(
     *,
     limits: IntervalMergeLimits = IntervalMergeLimits(),
     now: Callable[[], int] = now_micros,
+    every: Every = Every.SHORT,
 ) -> Iterator[MergeStep]:
     """Does the upkeep of a source's change tables, in steps of about a second at most. It may end after any of them.
 
@@ -98,12 +113,14 @@ def merge_steps(
         engine: Its store.
         limits: Which intervals become one.
         now: The time, microseconds UTC.
+        every: Which intervals are looked at.
 
     Raises:
         StoreUnavailableError: The store does not answer.
         LakeUnavailableError: The lake does not.
     """
-    yield from _Merger(source, engine, limits, now()).merge_intervals()
+    for merger in _mergers(source, engine, limits, now(), every=every):
+        yield from merger.merge_intervals()
     yield from _delete_runs(source, engine, now() - limits.log_hours * _HOUR)
     ledger = MergeLedger(engine)
     pending = ledger.pending(source.name)
@@ -114,30 +131,72 @@ def merge_steps(
         yield _delete_merged(source, ledger, done, limits.log_hours)
 
 
+def planned_merges(
+    source: Source,
+    engine: sa.Engine,
+    *,
+    limits: IntervalMergeLimits = IntervalMergeLimits(),
+    now: Callable[[], int] = now_micros,
+    every: Every = Every.SHORT,
+) -> Iterator[MergeStep]:
+    """What `merge_steps` would merge; nothing is changed.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+        LakeUnavailableError: The lake does not.
+    """
+    for merger in _mergers(source, engine, limits, now(), every=every):
+        yield from merger.planned()
+
+
+def _mergers(
+    source: Source, engine: sa.Engine, limits: IntervalMergeLimits, now: int, *, every: Every
+) -> Iterator[_Merger]:
+    """The mergers of short intervals, and of old ones."""
+    yield _Merger(source, engine, limits, now, source.settings.merge_minutes * 60 * _SECOND)
+    if source.settings.merge_days and every is not Every.SHORT:
+        age = source.settings.merge_days * _DAY
+        old = replace(limits, most=1, age_seconds=age // _SECOND)
+        yield _Merger(source, engine, old, now, _DAY, max(0, now - age - 7 * _DAY) if every is Every.RECENT else 0)
+
+
+def _said(intervals: Sequence[ClosedInterval]) -> str:
+    return f"{counted(len(intervals), 'interval')} from {moment_key(intervals[0].start)} on"
+
+
 class _Merger:
     """Merges intervals in the store."""
 
-    def __init__(self, source: Source, engine: sa.Engine, limits: IntervalMergeLimits, now: int) -> None:
+    def __init__(
+        self, source: Source, engine: sa.Engine, limits: IntervalMergeLimits, now: int, span: int, since: int = 0
+    ) -> None:
         self._source, self._engine, self._limits, self._now = source, engine, limits, now
         self._ledger = MergeLedger(engine)
-        self._span = source.settings.merge_minutes * 60 * _SECOND
+        self._span, self._since = span, since
 
     def merge_intervals(self) -> Iterator[MergeStep]:
         """Merges what there is to merge, a group at a time."""
+        for group in self._found():
+            intervals = [candidate.interval for candidate in group]
+            if self._ledger.merge(intervals, self._is_wanted(group)):
+                yield MergeStep(f"{_said(intervals)} became one")
+
+    def planned(self) -> Iterator[MergeStep]:
+        """What `merge_intervals` would do; nothing is changed."""
+        for group in self._found():
+            yield MergeStep(f"{_said([candidate.interval for candidate in group])} would become one")
+
+    def _found(self) -> Iterator[list[MergeCandidate]]:
         before = self._now - self._limits.age_seconds * _SECOND
-        name, most = self._source.name, self._limits.most
-        crowded = self._ledger.crowded(name, self._span, before, most=most) if self._span else []
+        name, most, span = self._source.name, self._limits.most, self._span
+        crowded = self._ledger.crowded(name, span, before, most=most, since=self._since) if span else []
         # Rows of a table that lost something come again interval by interval.
         if not crowded or lost_tables(self._source, self._engine):
             return
         for begin in crowded:
             runs = self._runs_of(begin)
-            groups = self._groups(self._ledger.candidates(name, begin, begin + self._span), runs, before)
-            for group in [group for group in groups if len(group) > 1]:
-                intervals = [candidate.interval for candidate in group]
-                if self._ledger.merge(intervals, self._is_wanted(group)):
-                    made = counted(len(intervals), "interval")
-                    yield MergeStep(f"{made} from {moment_key(intervals[0].start)} on became one")
+            groups = self._groups(self._ledger.candidates(name, begin, begin + span), runs, before)
+            yield from (group for group in groups if len(group) > 1)
 
     def _groups(
         self, candidates: Sequence[MergeCandidate], runs: Sequence[_Run], before: int

@@ -5,13 +5,16 @@ Not here: reaching the verdict (`quality/check/check_interval.py`), the commits 
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
+from strata_cdc.pipeline.publish.of_tables import FilesOfTables, FindingsOfTables
 from strata_cdc.quality.check.check_interval import unlogged_changes
 from strata_cdc.runs.run_folder import (
     DECODED,
@@ -42,6 +45,12 @@ if TYPE_CHECKING:
     from strata_cdc.runs.specs import Interval, PlannedTable
     from strata_cdc.runs.verdict import Failure
     from strata_cdc.tables.write import StagedFile
+
+
+_MANY_TABLES: Final = 16
+"""From so many tables of an interval on they are committed side by side."""
+_SIDE_BY_SIDE: Final = 8
+"""Commits at once."""
 
 
 class PublishedTable(Struct, frozen=True):
@@ -190,29 +199,51 @@ class Publication:
         self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
         refuse_other_plan(self._folder, self._decoded)
         self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
+        self._files = FilesOfTables(self._decoded, (interval.start for interval in self.plan.intervals))
+        self._findings = {start: FindingsOfTables(verdict) for start, verdict in self.verdicts.items()}
+        self._refused = {(one.interval, one.table): one.error for one in reversed(self.plan.refused)}
         for interval in self.plan.intervals:
             self._refuse_unjudged(interval)
 
     def __iter__(self) -> Iterator[TableOutcome]:
-        """Commits what may be published, in order of interval and table, and yields the outcome of each."""
-        for interval in self.plan.intervals:
-            files = self._decoded.publishable(interval.start)
-            for planned in self.plan.of_interval(interval):
-                key = (planned.database, planned.table)
-                yield self._publish(interval, planned, [file for file in files if (file.database, file.table) == key])
+        """Commits what may be published, in order of interval and table, and yields the outcome of each.
 
-    def _publish(self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]) -> TableOutcome:
+        Tables of one interval are committed side by side if there are many: a commit waits for the disk, or the object
+        store, most of its time. They have nothing in common but the interval.
+        """
+        for interval in self.plan.intervals:
+            tables = self.plan.of_interval(interval)
+            if len(tables) < _MANY_TABLES:
+                for planned in tables:
+                    yield self._without_commit(planned) or self._publish(interval, planned)
+                continue
+            # Before the threads: the ledger is asked here.
+            known = [self._without_commit(planned) for planned in tables]
+            with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+                left = [planned for planned, outcome in zip(tables, known, strict=True) if outcome is None]
+                commits = pool.map(partial(self._publish, interval), left)
+                try:
+                    yield from (outcome or next(commits) for outcome in known)
+                finally:
+                    pool.shutdown(cancel_futures=True)
+
+    def _without_commit(self, planned: PlannedTable) -> TableOutcome | None:
+        """The outcome of a table of which nothing is to be committed; None if something is."""
         if planned.held is not None:
             return TableOutcome(planned, IntervalState.HELD, reason=planned.held)
-        verdict = self.verdicts.get(interval.start)
-        failures = verdict.failures_of(planned.full_name) if verdict else ()
-        warned = verdict is not None and any(failure.table == planned.full_name for failure in verdict.failures)
-        outcome = VerdictOutcome.WARNED if warned else VerdictOutcome.PASSED
+        findings, (files, _) = self._findings.get(planned.interval), self._files.of(planned)
+        failures = findings.errors(planned.full_name) if findings else ()
         if failures:
             return TableOutcome(planned, IntervalState.FAILED, reason=self._failed(planned, failures, files))
-        reason = self._left_out(planned)
-        if reason and self._is_published(planned, sum(file.rows for file in files)):
+        if self._left_out(planned) and self._is_published(planned, sum(file.rows for file in files)):
             return TableOutcome(planned, IntervalState.PUBLISHED)
+        return None
+
+    def _publish(self, interval: Interval, planned: PlannedTable) -> TableOutcome:
+        findings, (files, _) = self._findings.get(planned.interval), self._files.of(planned)
+        warned = findings is not None and bool(findings.failures(planned.full_name))
+        outcome = VerdictOutcome.WARNED if warned else VerdictOutcome.PASSED
+        reason = self._left_out(planned)
         # A statement whose tables are not known has a warning, and nothing to commit.
         try:
             committed = self._commit(interval, planned, files, outcome) if planned.database else ()
@@ -262,13 +293,11 @@ class Publication:
 
     def _left_out(self, planned: PlannedTable) -> ErrorFacts | None:
         """Why some rows of a table that is published are not: their schema is not known, or they are in quarantine."""
-        for refused in self.plan.refused:
-            if (refused.interval, refused.table) == (planned.interval, planned.name):
-                return refused.error
-        for file in self._decoded.unreadable(planned.interval):
-            if (file.database, file.table) == (planned.database, planned.table):
-                return file.why
-        return None
+        refused = self._refused.get((planned.interval, planned.name))
+        if refused is not None:
+            return refused
+        _, aside = self._files.of(planned)
+        return aside[0].why if aside else None
 
     def _refuse_unjudged(self, interval: Interval) -> None:
         files = self._decoded.publishable(interval.start)
@@ -291,12 +320,7 @@ class Publication:
 
     def files_of(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
         """The staged files of a table and interval: those that are judged and published, those put aside."""
-        key = (planned.database, planned.table)
-        judged, aside = self._decoded.publishable(planned.interval), self._decoded.unreadable(planned.interval)
-        return (
-            [file for file in judged if (file.database, file.table) == key],
-            [file for file in aside if (file.database, file.table) == key],
-        )
+        return self._files.of(planned)
 
     def lacks_files(self) -> bool:
         """Whether a staged file is gone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata_cdc.pipeline.publish.of_tables import FindingsOfTables
 from strata_cdc.runs.verdict import Severity, staged_digest
 from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictOutcome
 
@@ -32,10 +33,11 @@ def stored_verdicts(publication: Publication, *, judged_at: int) -> Iterator[Sto
         of_stream = [failure for failure in verdict.stream if not failure.table]
         details = VerdictDetails(plan.run, (), 0, 0, _rules(of_stream), engine=verdict.engine)
         yield StoredVerdict(plan.source, interval.start, "", _outcome(of_stream), judged_at, details)
+        findings = FindingsOfTables(verdict)
         for planned in plan.of_interval(interval):
             if planned.held is None and planned.database:
                 judged, aside = publication.files_of(planned)
-                yield _of_table(plan.run, verdict, planned, judged, aside, judged_at)
+                yield _of_table(plan.run, verdict, findings, planned, judged, aside, judged_at)
 
 
 def digest_of(files: Iterable[StagedFile]) -> str:
@@ -47,13 +49,13 @@ def digest_of(files: Iterable[StagedFile]) -> str:
 def _of_table(
     run: str,
     verdict: IntervalVerdict,
+    findings: FindingsOfTables,
     planned: PlannedTable,
     judged: Sequence[StagedFile],
     aside: Sequence[StagedFile],
     judged_at: int,
 ) -> StoredVerdict:
-    found = next((table for table in verdict.tables if table.table == planned.full_name), None)
-    failures = [failure for failure in verdict.failures if failure.table == planned.full_name]
+    found, failures = findings.of(planned.full_name), findings.failures(planned.full_name)
     details = VerdictDetails(
         run=run,
         versions=found.versions if found else (),

@@ -1,0 +1,74 @@
+"""All housekeeping of a source in one call, or what it would do: what the DAG and `strata housekeep` call.
+Not here: the parts (`housekeep/`, `mirrors/follow/upkeep.py`), landed segments (`housekeep/retain_landed.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.clock import now_micros
+from strata_cdc.lake.known_lake import known_if_stored
+from strata_cdc.mirrors.follow.upkeep import CompactionDue, planned_upkeep
+from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due
+from strata_cdc.pipeline.housekeep.merge_intervals import Every, planned_merges
+from strata_cdc.pipeline.keep_changes import keep_changes
+from strata_cdc.pipeline.keep_mirrors import keep_mirrors
+from strata_cdc.store.database import OnMissing, open_store
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Settings
+    from strata_cdc.pipeline.housekeep.clean_runs import ExpiredRuns
+
+
+class Housekeeping(Struct, frozen=True):
+    """What housekeeping did, or would do."""
+
+    expired: ExpiredRuns
+    """Run folders and quarantine by age."""
+    merged: tuple[str, ...]
+    """Of intervals and the files of change tables, in words."""
+    mirrors: tuple[str, ...]
+    """Of mirrors: files that became others, and files that no state needs which is still kept."""
+
+
+def housekeep_source(source: str, *, settings: Settings, every: Every = Every.RECENT) -> Housekeeping:
+    """Deletes run folders and quarantine by age, makes few intervals and files of many, compacts mirrors and deletes
+    what no kept state of them needs. Safe to repeat, and to be killed.
+
+    Args:
+        source: The source's name.
+        settings: The settings.
+        every: Which intervals are looked at.
+
+    Raises:
+        StrataError: The store or the lake does not answer.
+    """
+    found = known_if_stored(settings.source(source))
+    expired = find_due(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
+    delete_due(found, expired)
+    merged = keep_changes(source, settings=settings, every=every)
+    mirrors = keep_mirrors(source, settings=settings)
+    return Housekeeping(expired, tuple(step.line for step in merged), mirrors.lines())
+
+
+def planned_housekeeping(source: str, *, settings: Settings, every: Every = Every.RECENT) -> Housekeeping:
+    """What `housekeep_source` would do; nothing is changed. Files that only its own merges make unneeded are not in it.
+
+    Args:
+        source: The source's name.
+        settings: The settings.
+        every: As there.
+
+    Raises:
+        StrataError: The store or the lake does not answer.
+    """
+    found = known_if_stored(settings.source(source))
+    engine = open_store(found.store_url, OnMissing.EMPTY)
+    expired = find_due(found, engine, now=now_micros())
+    due = CompactionDue(found.settings.compact_files, found.settings.compact_dead_percent)
+    mirrors = planned_upkeep(
+        found.lake, source, due, now_micros=now_micros(), retain_hours=found.settings.keep_mirror_hours
+    )
+    merges = planned_merges(found, engine, every=every)
+    return Housekeeping(expired, tuple(step.line for step in merges), tuple(mirrors))
