@@ -23,11 +23,10 @@ from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.tables.limits import FileLimits
 from tests.docs.pages import read_blocks
 from tests.mirrors.server_zones import load_zones
-from tests.mirrors.world import MirrorWorld, assert_rows
+from tests.mirrors.world import MirrorWorld, assert_rows, outcomes
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
-    from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
     from tests.mysql_server import MysqlServer
 
 __all__ = ["spark"]
@@ -40,10 +39,6 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "mirrors.md"
 def world(server: MysqlServer, tmp_path: Path) -> MirrorWorld:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     return MirrorWorld(server, tmp_path, name="shop")
-
-
-def outcomes(world: MirrorWorld) -> dict[str, MirrorOutcome]:
-    return {one.table.removeprefix("shop."): one for one in world.update().mirrors}
 
 
 UNKNOWN = {

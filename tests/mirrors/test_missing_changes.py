@@ -15,12 +15,11 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.read_again import ReadAgainLedger
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.tables.commit import publish
-from tests.mirrors.world import MirrorWorld
+from tests.mirrors.world import MirrorWorld, mirror_of, outcomes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
     from strata_cdc.mirrors.table import Mirror
     from tests.mysql_server import MysqlServer
 
@@ -31,16 +30,6 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 def world(server: MysqlServer, tmp_path: Path) -> MirrorWorld:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     return MirrorWorld(server, tmp_path, name="shop")
-
-
-def outcomes(world: MirrorWorld) -> dict[str, MirrorOutcome]:
-    return {one.table.removeprefix("shop."): one for one in world.update().mirrors}
-
-
-def mirror_of(world: MirrorWorld, table: str) -> Mirror:
-    found = world.mirror(table)
-    assert found is not None
-    return found
 
 
 def ids(mirror: Mirror) -> list[int]:

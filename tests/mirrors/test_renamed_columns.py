@@ -15,7 +15,7 @@ from strata_cdc.mirrors.renames import Renames, is_former, is_mapped, renames_by
 from strata_cdc.schema.model.definition import TableName
 from tests.mirrors import history_check
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_duckdb, by_polars
-from tests.mirrors.world import MirrorWorld
+from tests.mirrors.world import MirrorWorld, mirror_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,12 +97,6 @@ def read(found: pa.Table, names: list[str]) -> list[dict[str, Any]]:
     for row in rows:
         row.update({name: row[name]["wkb"] for name in ("g", "G") if row.get(name)})
     return sorted(rows, key=repr)
-
-
-def mirror_of(world: MirrorWorld, table: str) -> Mirror:
-    found = world.mirror(table)
-    assert found is not None
-    return found
 
 
 def moves_files(mirror: Mirror, after: int) -> bool:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
     from tests.mysql_server import MysqlServer
 
 
@@ -159,3 +160,15 @@ def assert_rows(mirror: Mirror, selected: Any) -> None:
     found = compare_rows(TableState(mirror.definition, rows), selected)
     assert (str(mirror.table), found.examples) == (str(mirror.table), ())
     assert found.equal, (str(mirror.table), rows.num_rows, len(selected))
+
+
+def mirror_of(world: MirrorWorld, table: str) -> Mirror:
+    """A mirror that is there."""
+    mirror = world.mirror(table)
+    assert mirror is not None
+    return mirror
+
+
+def outcomes(world: MirrorWorld) -> dict[str, MirrorOutcome]:
+    """Updates all mirrors; what became of each, by the table's name."""
+    return {outcome.table.removeprefix("shop."): outcome for outcome in world.update().mirrors}

@@ -184,3 +184,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return value
+
+
+def executed(world: MirrorWorld) -> str:
+    """What the server has executed now."""
+    text = world.server.run_sql(world.server.executed_sql)
+    return text.partition("\n")[2].replace("\\n", "").strip()
+
+
+def rows(world: PastWorld, query: str, at: str | None = None) -> list[Any]:
+    """The answer, each row as a tuple."""
+    return [tuple(row.values()) for row in answer(world.readable, query, at).rows.to_pylist()]

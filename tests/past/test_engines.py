@@ -47,12 +47,6 @@ COLLATIONS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def world(server: MysqlServer, tmp_path: Path) -> PastWorld:
-    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
-    return PastWorld(server, tmp_path, name="shop")
-
-
 @pytest.mark.parametrize("seed", seeds())
 def test_values_at_the_ends_of_their_types(world: PastWorld, seed: int) -> None:
     world.server.run_sql(VALUES.read_text(), "shop")

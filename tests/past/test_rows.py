@@ -16,7 +16,7 @@ from strata_cdc.past.undo.choice import Choice
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata_cdc.tracking.track_schema import track_landed
 from tests.mariadb_server import PREFIXES, start_mariadb
-from tests.past.past_world import PastWorld
+from tests.past.past_world import PastWorld, executed
 from tests.past.undo.undo_world import UndoWorld
 
 if TYPE_CHECKING:
@@ -56,11 +56,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def ops(lines: list[dict[str, Any]]) -> list[str]:
     """What each line is."""
     return [line["op"] if line["kind"] == "change" else str(line.get("statement")).split()[0] for line in lines]
-
-
-def executed(world: PastWorld) -> str:
-    """What the server has executed now."""
-    return world.server.run_sql(world.server.executed_sql).partition("\n")[2].replace("\\n", "").strip()
 
 
 LIFE = """SET binlog_rows_query_log_events = ON;

@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -28,30 +28,13 @@ from strata_cdc.past.query import answer
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.ledgers import IntervalLedger
 from tests.mariadb_server import PREFIXES, start_mariadb
-from tests.past.past_world import PastWorld
+from tests.past.past_world import PastWorld, executed, rows
 
 if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(10), price DECIMAL(8, 2));"
-
-
-@pytest.fixture
-def world(server: MysqlServer, tmp_path: Path) -> PastWorld:
-    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
-    return PastWorld(server, tmp_path, name="shop")
-
-
-def executed(world: PastWorld) -> str:
-    """What the server has executed now."""
-    text = world.server.run_sql(world.server.executed_sql)
-    return text.partition("\n")[2].replace("\\n", "").strip()
-
-
-def rows(world: PastWorld, query: str, at: str | None = None) -> list[Any]:
-    """The answer, each row as a tuple."""
-    return [tuple(row.values()) for row in answer(world.readable, query, at).rows.to_pylist()]
 
 
 def files_of(world: PastWorld) -> dict[str, int]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from strata_cdc.errors import PastUnknownError, QueryError, Usage
 from strata_cdc.past.query import answer
 from tests.mariadb_server import PREFIXES, start_mariadb
-from tests.past.past_world import SESSION, PastWorld, difference
+from tests.past.past_world import SESSION, PastWorld, difference, executed, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,17 +30,6 @@ def world(server: MysqlServer, tmp_path: Path) -> PastWorld:
     server.run_sql("DROP DATABASE IF EXISTS shop; DROP DATABASE IF EXISTS b2; RESET BINARY LOGS AND GTIDS")
     server.run_sql(f"CREATE DATABASE shop; CREATE DATABASE b2; USE shop; {CREATE}")
     return PastWorld(server, tmp_path, name="shop")
-
-
-def executed(world: PastWorld) -> str:
-    """What the server has executed now."""
-    text = world.server.run_sql(world.server.executed_sql)
-    return text.partition("\n")[2].replace("\\n", "").strip()
-
-
-def rows(world: PastWorld, query: str, at: str | None = None) -> list[Any]:
-    """The answer, each row as a tuple."""
-    return [tuple(row.values()) for row in answer(world.readable, query, at).rows.to_pylist()]
 
 
 def mirror(world: PastWorld) -> None:

@@ -6,9 +6,7 @@ import pytest
 
 from strata_cdc.schema.history.column_lifetimes import column_lives
 from strata_cdc.schema.history.lineage import lineage
-from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import open_store
 from tests.schema.streams import Stream, track
 from tests.schema.test_lineage import GH_OST, PT_OSC, START, T
 
@@ -18,11 +16,6 @@ RENAMED_COPY = (
     "alter /* gh-ost */ table d._t_gho ADD COLUMN b INT",
     *GH_OST[3:],
 )
-
-
-@pytest.fixture
-def store(tmp_path) -> SchemaStore:
-    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
 
 
 def lives(store, table=T):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from msgspec.structs import replace
 
@@ -12,26 +14,22 @@ from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.differences import differences
 from strata_cdc.schema.history.cascades import unlogged_cascades
-from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 from strata_cdc.schema.tracker.stream import TrackedStatement
 from strata_cdc.schema.tracker.track import Tracker
-from strata_cdc.store.database import open_store
 from strata_cdc.values import to_plain
 from tests.schema.streams import A, Stream, query, track
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.history.sql_store import SchemaStore
 
 START = (
     "CREATE DATABASE d",
     "CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(20), e ENUM('x','y'), g INT AS (a + 1))",
 )
-
-
-@pytest.fixture
-def store(tmp_path) -> SchemaStore:
-    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
 
 
 def effects(store: SchemaStore, *statements: str) -> list[tuple[str, RowEffect]]:

@@ -20,7 +20,6 @@ from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from strata_cdc.schema.history.identified_tables import Identified
     from tests.mysql_server import MysqlServer
@@ -190,11 +189,6 @@ class Life:
         for one in (beside, old):
             self.run(f"DROP TABLE IF EXISTS {shown(one)}")
             self.copies.discard(one)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SchemaStore:
-    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.differences import differences
 from strata_cdc.schema.history.lineage import lineage
-from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import open_store
 from strata_cdc.values import to_plain
 from tests.schema.streams import A, Stream, track
 
@@ -37,11 +35,6 @@ PT_OSC = (
 def lines(*asked):
     """As JSON has them."""
     return [to_plain(change.line()) for change in changes(*asked)]
-
-
-@pytest.fixture
-def store(tmp_path) -> SchemaStore:
-    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
 
 
 @pytest.mark.parametrize(("tool", "statements"), [("gh-ost", GH_OST), ("pt-online-schema-change", PT_OSC)])

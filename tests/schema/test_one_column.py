@@ -10,21 +10,14 @@ import pytest
 from strata_cdc.config.settings import SourceSettings
 from strata_cdc.schema.ddl.dml import without_values
 from strata_cdc.schema.history.one_column import columns_by_name
-from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.patterns import matches_column
 from strata_cdc.selection.sensitive import sensitive_columns, unmatched_columns
-from strata_cdc.store.database import open_store
 from tests.schema.streams import Stream, track
 from tests.schema.test_lineage import GH_OST, START
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SchemaStore:
-    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
+    from strata_cdc.schema.history.sql_store import SchemaStore
 
 
 def names(store: SchemaStore, *tables: str) -> list[set[str]]:

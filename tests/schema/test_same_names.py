@@ -13,22 +13,15 @@ from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.differences import differences
 from strata_cdc.schema.history.column_lifetimes import column_lives
 from strata_cdc.schema.history.lineage import lineage
-from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import open_store
 from tests.schema.streams import Stream, track
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from strata_cdc.schema.history.sql_store import SchemaStore
 
 LIVES = int(os.environ.get("STRATA_SCHEMA_LIVES", "20"))
 NAMES = "abc"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SchemaStore:
-    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
 
 
 def name(table: str) -> TableName:

@@ -24,18 +24,6 @@ from strata_cdc.store.table_intervals import IntervalState, TableInterval, Table
 from strata_cdc.store.tables import published_interval
 
 
-@pytest.fixture(params=["sqlite", *(pytest.param(family, marks=pytest.mark.mysql) for family in ("mysql", "mariadb"))])
-def engine(request, tmp_path):
-    if request.param == "sqlite":
-        yield open_store(f"sqlite:///{tmp_path}/store.db")
-        return
-    server = request.getfixturevalue(f"{request.param}_server")
-    server.run_sql("DROP DATABASE IF EXISTS ledgers")
-    engine = open_store(f"{server.url}ledgers")
-    yield engine
-    engine.dispose()
-
-
 def interval(start, end, first=0, last=10, source="s", closed_at=1):
     return ClosedInterval(source, start, end, first, last, "a", closed_at)
 

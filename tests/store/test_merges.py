@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from strata_cdc.errors import AlreadyRunningError, StoreUnavailableError
-from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.database import writing
 from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import (
     ClosedInterval,
@@ -29,22 +29,9 @@ from strata_cdc.store.tables import tracked_position, verdict
 from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
 PUBLISHED, UNWANTED, HELD = IntervalState.PUBLISHED, IntervalState.UNWANTED, IntervalState.HELD
-
-
-@pytest.fixture(params=["sqlite", *(pytest.param(family, marks=pytest.mark.mysql) for family in ("mysql", "mariadb"))])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    if request.param == "sqlite":
-        yield open_store(f"sqlite:///{tmp_path}/store.db")
-        return
-    server = request.getfixturevalue(f"{request.param}_server")
-    server.run_sql("DROP DATABASE IF EXISTS ledgers")
-    engine = open_store(f"{server.url}ledgers")
-    yield engine
-    engine.dispose()
 
 
 def close(engine: sa.Engine, number: int, tables: Mapping[str, tuple[int, IntervalState]]) -> ClosedInterval:
