@@ -127,7 +127,7 @@ class SpanTransactions:
             if keep.any():
                 part.unreadable.append(rows.chosen(keep))
         ddl = ((statement, statement.transaction.record.seq) for statement in self._span.ddl)
-        part.ddl = [replace(statement, place=transactions[seq]) for statement, seq in ddl if seq in transactions]
+        part.ddl = [replace(statement, transaction=transactions[seq]) for statement, seq in ddl if seq in transactions]
         part.ended = self._span.ended[np.isin(self._span.ended, wanted)]
         return part
 
