@@ -196,7 +196,9 @@ def test_marks_end_where_somebody_says_that_nothing_was_copied_any_more(copied: 
 
 def test_events_are_marked_as_lines_are(copied: Copied):
     group, hop = copied.group(None), copied.by_time()
-    events = [event for event in group.stream(hops=[hop]) if hasattr(getattr(event, "place", None), "may_be_copy")]
+    events = [
+        event for event in group.stream(hops=[hop]) if hasattr(getattr(event, "transaction", None), "may_be_copy")
+    ]
     lines = [line for line in group.lines(hops=[hop]) if "heartbeat" not in line and "hop" not in line]
     assert [(one.token, one.transaction.epoch, one.transaction.may_be_copy) for one in events] == [
         (line["token"], line.get("epoch", 0), line.get("possible_duplicate", False)) for line in lines

@@ -74,7 +74,7 @@ class GroupBatchEvents:
 
     def _by_transaction(self, located: GroupTransactions) -> Iterator[tuple[int, Iterator[Event]]]:
         rendering = self._rendering.setdefault(located.part.source, Rendering())
-        return groupby(rendering.events(located.span()), attrgetter("place.record.seq"))
+        return groupby(rendering.events(located.span()), attrgetter("transaction.record.seq"))
 
 
 def rendered(
