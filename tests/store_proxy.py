@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HOP = {"connection", "transfer-encoding", "keep-alive"}
+_CONDITIONS = {"if-match", "if-none-match"}
 _ERRORS = {
     "500": b"<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>",
     "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
@@ -31,6 +32,8 @@ _ERRORS = {
 FAULTS = ("500", "503", "reset", "cut", "late")
 """Answers with an error; the connection is closed before anything is answered, in the middle of the answer, or after
 the store has done it."""
+CARELESS = "careless"
+"""The store is not told of the request's conditions."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the ha
                 else:
                     self._reset()
                 return
-            status, headers, content = self._forward(body)
+            status, headers, content = self._forward(body, _CONDITIONS if fault == CARELESS else set())
             is_cut = fault == "cut" and len(content) > 1 and self.command != "HEAD"
             self._note(body, content[: len(content) // 2] if is_cut else content, status, fault)
             if fault == "late":
@@ -160,9 +163,11 @@ def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the ha
                 return b"".join(parts)
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-        def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        def _forward(self, body: bytes, left_out: set[str]) -> tuple[int, dict[str, str], bytes]:
             onward = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
-            kept = {name: value for name, value in self.headers.items() if name.lower() not in _HOP | {"expect"}}
+            kept = {
+                name: value for name, value in self.headers.items() if name.lower() not in _HOP | {"expect"} | left_out
+            }
             kept["Content-Length"] = str(len(body))
             onward.request(self.command, self.path, body, kept)
             answer = onward.getresponse()

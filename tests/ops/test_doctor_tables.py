@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -15,6 +16,8 @@ from strata_cdc.ops.doctor.check_source import check_source
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import FindingSeverity
 from strata_cdc.schema.model.definition import TableName
+from tests.s3_server import BUCKET
+from tests.store_proxy import CARELESS, store_proxy
 
 KNOWN = [TableName("app", "orders"), TableName("app", "users"), TableName("logs", "hits")]
 EXPECTATION = "expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: id}}]"
@@ -54,6 +57,19 @@ def test_a_lake_can_be_written_and_is_left_as_it_was(lake: str):
     found = check_lake(lake, "shop")
     assert (found.severity, found.what) == (FindingSeverity.OK, f"{lake}: can be written, listed and read")
     assert list_files(lake) == []
+
+
+@pytest.mark.slow
+def test_a_store_that_honours_no_conditions_is_refused(s3_environment, monkeypatch, tmp_path):
+    with store_proxy(s3_environment["AWS_ENDPOINT_URL"], tmp_path) as proxy:
+        for name, value in (s3_environment | {"AWS_ENDPOINT_URL": proxy.endpoint}).items():
+            monkeypatch.setenv(name, value)
+        lake = f"s3://{BUCKET}/{uuid4().hex}"
+        assert check_lake(lake, "shop").severity == FindingSeverity.OK
+        proxy.spoil(("PUT", ".*", 1, CARELESS))
+        found = check_lake(lake, "shop")
+        assert (found.severity, "If-None-Match" in found.what) == (FindingSeverity.ERROR, True)
+        assert list_files(lake) == []
 
 
 @pytest.mark.slow

@@ -97,7 +97,9 @@ def test_tasks_that_run_twice_at_the_same_time(world: World, store: StoreProxy) 
         first, second = ([pool.submit(decode_slice_to_files, task) for task in tasks] for _ in range(2))
         found = [[future.result() for future in futures] for futures in (first, second)]
     assert [[file.url for file in files] for files in found[0]] == [[file.url for file in files] for files in found[1]]
-    store_decoded(report.run_url, [file for number, pair in enumerate(zip(*found, strict=True)) for file in pair[number % 2]])
+    store_decoded(
+        report.run_url, [file for number, pair in enumerate(zip(*found, strict=True)) for file in pair[number % 2]]
+    )
     world.check(report)
     world.publish(report)
     assert_published_once(world)

@@ -8,20 +8,24 @@ By obstore, because Arrow's file systems cannot ask for an object that has not b
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec import Struct
+from pyarrow import fs
 
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.aws_profile import stored_keys
-from strata_cdc.files.storage import arrow_file_system, object_store_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from obstore.store import S3Store
 
 _SCHEME: Final = "s3://"
+_DEFAULT_REGION: Final = "us-east-1"
 _ATTEMPTS: Final = 10
 _RETRY_SECONDS: Final = 120
 
@@ -67,19 +71,39 @@ class S3Object(Struct, frozen=True):
         return content
 
 
-def write_object(url: str, content: Any) -> str | None:
+def write_object(url: str, *content: Any) -> str | None:
     """Writes an object by one request, so that nothing is left of it if this process dies; returns its ETag.
 
     Args:
         url: Of the object; one that exists is replaced.
-        content: Bytes, or an object with a buffer; at most 5 GB.
+        content: Bytes or objects with a buffer, written one after the other; at most 5 GB.
 
     Raises:
         LakeUnavailableError: The store refuses it, or does not answer.
     """
     store, key = s3_store(url)
     with _store_errors(url):
-        return store.put(key, memoryview(content).cast("B"), use_multipart=False)["e_tag"]
+        return store.put(key, _joined(content), use_multipart=False)["e_tag"]
+
+
+def create_object(url: str, content: bytes) -> bool:
+    """Writes an object unless there is one (If-None-Match); whether it was written.
+
+    Raises:
+        LakeUnavailableError: The store refuses it, or does not answer.
+    """
+    # Imported here: see `_bucket`.
+    from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415  see above
+
+    store, key = s3_store(url)
+    with _store_errors(url), suppress(AlreadyExistsError):
+        store.put(key, content, mode="create", use_multipart=False)
+        return True
+    return False
+
+
+def _joined(content: Sequence[Any]) -> memoryview:
+    return memoryview(content[0] if len(content) == 1 else b"".join(content)).cast("B")
 
 
 def current_etag(url: str) -> str | None:
@@ -97,6 +121,19 @@ def current_etag(url: str) -> str | None:
 def is_s3(url: str) -> bool:
     """Whether a URL names an object that `S3Object` opens: one whose address has no login and no options."""
     return url.startswith(_SCHEME) and "?" not in url and "@" not in url
+
+
+def object_store_options(url: str) -> dict[str, str] | None:
+    """The options of delta-rs for the storage of a URL, besides those that it reads from the environment; None if it
+    needs none.
+
+    delta-rs refuses an endpoint without TLS unless it is allowed; a user who sets one in `AWS_ENDPOINT_URL` has
+    allowed it.
+    """
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    if not url.startswith("s3://") or not endpoint.lower().startswith("http://"):
+        return None
+    return {"allow_http": "true", "aws_endpoint": endpoint}
 
 
 def s3_store(url: str) -> tuple[S3Store, str]:
@@ -120,14 +157,20 @@ def _bucket(bucket: str, endpoint: str | None, _process: int) -> S3Store:
     if endpoint is not None:
         config["endpoint"] = endpoint
     if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
-        files, _ = arrow_file_system(f"{_SCHEME}{bucket}")
-        config["region"] = files.region
+        config["region"] = _DEFAULT_REGION if endpoint is not None else _region_of(bucket)
     return S3Store(
         bucket,
         config=config,
         client_options={"allow_http": endpoint is not None, "timeout": timedelta(seconds=60)},
         retry_config={"max_retries": _ATTEMPTS, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
     )
+
+
+def _region_of(bucket: str) -> str:
+    try:
+        return str(fs.resolve_s3_region(bucket))
+    except OSError as error:
+        raise LakeUnavailableError(f"the bucket is not found: {error}", file=f"{_SCHEME}{bucket}") from error
 
 
 class _store_errors:  # noqa: N801  used as a function, like `lake_errors`

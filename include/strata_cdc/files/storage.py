@@ -21,6 +21,7 @@ from msgspec import Struct
 from pyarrow import fs
 
 from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.objects import is_s3, write_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -128,7 +129,7 @@ class Folder(Struct, frozen=True):
             LakeUnavailableError: The storage refuses or is full; the former content stays.
         """
         with lake_errors(self.join(name)):
-            _write(self.filesystem, f"{self.path}/{name}", content)
+            _write(self.join(name), self.filesystem, f"{self.path}/{name}", content)
 
     def stamps(self, wanted: Callable[[str], bool] = bool) -> dict[str, tuple[int, int]]:
         """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder whose
@@ -179,7 +180,7 @@ def write_file(url: str, *content: Any, unsynced: list[str] | None = None) -> No
     """
     with lake_errors(url):
         files, path = _open(url)
-        _write(files, path, *content, unsynced=unsynced)
+        _write(url, files, path, *content, unsynced=unsynced)
 
 
 def sync_files(paths: Sequence[str]) -> None:
@@ -385,19 +386,6 @@ def arrow_file_system(url: str) -> tuple[Any, str]:
         return _open(url)
 
 
-def object_store_options(url: str) -> dict[str, str] | None:
-    """The options of delta-rs for the storage of a URL, besides those that it reads from the environment; None if it
-    needs none.
-
-    delta-rs refuses an endpoint without TLS unless it is allowed; a user who sets one in `AWS_ENDPOINT_URL` has
-    allowed it.
-    """
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
-    if not url.startswith("s3://") or not endpoint.lower().startswith("http://"):
-        return None
-    return {"allow_http": "true", "aws_endpoint": endpoint}
-
-
 def _open(url: str) -> tuple[Any, str]:
     if "://" not in url:
         return fs.LocalFileSystem(), str(Path(url).absolute())
@@ -405,7 +393,10 @@ def _open(url: str) -> tuple[Any, str]:
     return files, path
 
 
-def _write(files: fs.FileSystem, path: str, *content: Any, unsynced: list[str] | None = None) -> None:
+def _write(url: str, files: fs.FileSystem, path: str, *content: Any, unsynced: list[str] | None = None) -> None:
+    if is_s3(url):
+        write_object(url, *content)
+        return
     if not isinstance(files, fs.LocalFileSystem):
         # Object stores show a file only when its upload is complete.
         with files.open_output_stream(path) as stream:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES
 from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.objects import is_s3, write_object
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, require_room
 
 if TYPE_CHECKING:
@@ -197,6 +198,12 @@ def publish_file(folder: Folder, path: str, name: str) -> None:
     with storage_errors(folder):
         if folder.is_local:
             folder.rename(path, f"{folder.path}/{name}")
+            return
+        if is_s3(folder.url):
+            # Seen once it is complete, and of an upload that dies nothing is left.
+            with Path(path).open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                write_object(folder.join(name), content)
+            Path(path).unlink()
             return
         temporary = f"{folder.path}/{name}{TEMPORARY_SUFFIX}"
         with Path(path).open("rb") as source, folder.filesystem.open_output_stream(temporary) as target:

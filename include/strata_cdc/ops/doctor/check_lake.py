@@ -8,7 +8,8 @@ import uuid
 from pathlib import Path
 
 from strata_cdc.errors import LakeUnavailableError, StrataError
-from strata_cdc.files.storage import Folder
+from strata_cdc.files.objects import create_object, is_s3
+from strata_cdc.files.storage import Folder, delete_file
 from strata_cdc.ops.doctor.findings import Finding, error, ok
 from strata_cdc.tables.layout import changes_url
 from strata_cdc.tables.outputs import OUTPUT
@@ -17,6 +18,15 @@ from strata_cdc.tables.port import OutputError
 _CONTENT = b"strata doctor was here, and may be deleted"
 _MEND = "Check the lake's address, its rights and its space"
 _KEYS = " (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY for an object store)"
+
+_CARELESS = (
+    "the store writes an object that is there although it is asked not to (PUT with If-None-Match: *): of two "
+    "publishers of a table, one would undo the commit of the other"
+)
+_OTHER_STORE = (
+    "Put the lake on a store that honours If-None-Match (S3 does since 2024), or update this one, then run "
+    "`strata doctor` again."
+)
 
 
 def check_lake(lake: str, source: str) -> Finding:
@@ -35,11 +45,21 @@ def check_lake(lake: str, source: str) -> Finding:
                 return error("lake", f"{lake}: a file that was just written is not there", f"{_MEND}.")
         finally:
             folder.delete(name)
+        if is_s3(lake) and not _honours_conditions(folder.join(f"{name}-once")):
+            return error("lake", f"{lake}: {_CARELESS}", _OTHER_STORE)
         OUTPUT.open(f"{changes_url(lake, source)}/strata-doctor/{name}")
     except (StrataError, OutputError) as failure:
         message = failure.message if isinstance(failure, StrataError) else str(failure)
         return error("lake", f"{lake}: {message}", _MEND + ("." if "://" not in lake else _KEYS + "."))
     return ok("lake", f"{lake}: can be written, listed and read")
+
+
+def _honours_conditions(url: str) -> bool:
+    """Whether the second of two writes is refused where both ask that there be no object."""
+    try:
+        return create_object(url, _CONTENT) and not create_object(url, b"another")
+    finally:
+        delete_file(url)
 
 
 def _not_there(folder: Path) -> Finding:

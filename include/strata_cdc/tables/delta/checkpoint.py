@@ -20,7 +20,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.storage import Folder, object_store_options, sync_files
+from strata_cdc.files.objects import object_store_options
+from strata_cdc.files.storage import Folder, sync_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

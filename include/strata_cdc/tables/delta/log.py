@@ -18,7 +18,8 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from pyarrow.fs import FileType
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.storage import arrow_file_system, lake_errors, object_store_options, read_file
+from strata_cdc.files.objects import object_store_options
+from strata_cdc.files.storage import arrow_file_system, lake_errors, read_file
 from strata_cdc.tables.layout import INTERVAL, interval_of_key
 from strata_cdc.tables.port import CommitConflictError, FileCommit
 
