@@ -50,6 +50,8 @@ class _Id(NamedTuple):
 
 
 def _on_server(source: Source, table: TableName) -> _Id:
+    if source.is_sink:
+        return _in_lake(f"{source.settings.url}/{table.database}/{table.table}")
     address = source.address
     return _Id.of(MySQL(address.host, str(address.port), table.database, table.table))
 

@@ -48,7 +48,6 @@ def land(
     if files and follow:
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
     from strata_cdc.lake.known_lake import known_if_stored
-    from strata_cdc.landing.land_source import land_source
 
     found = known_if_stored(load_settings(os.environ).source(source))
     with _progress_bar(found.name) as tell:
@@ -57,13 +56,29 @@ def land(
         elif follow:
             report = _follow(found, tell)
         else:
-            report = land_source(found, tell)
+            report = _land(found, tell)
     print_report(to_plain(report), as_json=context.obj["json"])
+
+
+def _land(source: Source, tell: Tell) -> LandReport:
+    if source.is_sink:
+        from strata_cdc.ticdc.land_settings import land_sink_source
+
+        return land_sink_source(source, tell)
+    from strata_cdc.landing.land_source import land_source
+
+    return land_source(source, tell)
 
 
 def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
     from strata_cdc.landing.land_files import land_files
 
+    if source.is_sink:
+        raise Usage(
+            "--files is for binlogs, and this source is the folder of a TiCDC sink",
+            source=source.name,
+            remedy="Land them as a source of their own.",
+        )
     return land_files(files, lake=source.lake, source=source.name, segment_bytes=source.segment_bytes, progress=tell)
 
 

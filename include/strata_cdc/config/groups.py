@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
+from strata_cdc.config.source_kinds import is_sink
 from strata_cdc.fields import nearest, read_fields
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ def micros_of(duration: str) -> int:
     return int(match[1]) * _MICROS[match[2]]
 
 
-def take_groups(given: Mapping[str, Any], sources: Collection[str], mistakes: Mistakes) -> dict[str, GroupSettings]:
+def take_groups(given: Mapping[str, Any], sources: Mapping[str, Any], mistakes: Mistakes) -> dict[str, GroupSettings]:
     """The groups of a file; mistakes in them are added to `mistakes`.
 
     Args:
         given: The table of the groups.
-        sources: Names of the sources that the file has.
+        sources: The sources that the file has.
         mistakes: Gets the mistakes.
     """
     groups: dict[str, GroupSettings] = {}
@@ -112,7 +113,7 @@ def check_clock_bound(good: Mapping[str, Any], path: tuple[str, ...], mistakes: 
 
 
 def _check_members(
-    group: str, members: Collection[str], sources: Collection[str], owners: dict[str, str], mistakes: Mistakes
+    group: str, members: Collection[str], sources: Mapping[str, Any], owners: dict[str, str], mistakes: Mistakes
 ) -> None:
     path = ("groups", group, "sources")
     for member in members:
@@ -120,6 +121,8 @@ def _check_members(
             mistakes.add(
                 path, f"groups.{group}.sources: there is no source {member!r}{nearest(member, sorted(sources))}"
             )
+        elif is_sink(sources[member]):
+            mistakes.add(path, f"groups.{group}.sources: {member} is the folder of a TiCDC sink, and has no server")
         elif owners.get(member) == group:
             mistakes.add(path, f"groups.{group}.sources: {member} is in it twice")
         elif member in owners:

@@ -71,3 +71,8 @@ def check_kind(given: dict[str, Any], kind: str, path: tuple[str, ...], mistakes
             (*path, "store"),
             f"{name}.store is missing: there is no server that could hold the store, as in sqlite:////data/strata.db",
         )
+
+
+def is_sink(given: Any) -> bool:
+    """Whether a table of a source in a file is that of a TiCDC sink."""
+    return isinstance(given, dict) and given.get("kind") == TICDC

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.segment import SegmentForm
 from strata_cdc.binlog.events.client_statements import statements_of_rows
 from strata_cdc.errors import StrataError, StreamHoleError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -78,6 +79,8 @@ class ClientStatements:
         if located is None:
             return ClientStatement(unknown="its row event was not found in the landed segments")
         segment, record = located
+        if segment.name.form is SegmentForm.ROWS:
+            return ClientStatement(unknown=NOT_LOGGED)
         try:
             texts = self._texts(segment, record, binlog_pos - record.binlog_pos + record.begin)
         except StrataError as error:

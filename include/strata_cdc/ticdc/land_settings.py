@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 def land_sink_source(source: Source, progress: Callable[[LandProgress], None] | None = None) -> LandReport:
     """`land_sink` of a source, with its errors; only tables that the settings want are landed."""
     settings = source.settings
+    form = sink_settings(settings.null, settings.binary_encoding, settings.time_zone)
+    place = SinkPlace(settings.url or "", source.lake, source.name, form, source.segment_bytes)
+    return land_sink(place, wanted_of(source), progress)
+
+
+def wanted_of(source: Source) -> Callable[[TableName], bool]:
+    """Which tables are landed."""
+    settings = source.settings
 
     def wanted(table: TableName) -> bool:
         return matches(table, settings.tables, folded=False) and not matches(table, settings.exclude, folded=False)
 
-    form = sink_settings(settings.null, settings.binary_encoding, settings.time_zone)
-    place = SinkPlace(settings.url or "", source.lake, source.name, form, source.segment_bytes)
-    return land_sink(place, wanted, progress)
+    return wanted
 
 
 def sink_tables(source: Source) -> frozenset[TableName]:

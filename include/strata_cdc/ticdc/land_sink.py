@@ -8,12 +8,13 @@ order of their commits under the version valid at each, the DDL, and the state f
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from strata_cdc.binlog.bytes.segment import remove_leftovers
+from strata_cdc.binlog.bytes.segment import SegmentForm, remove_leftovers
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import BadData, StrataError
 from strata_cdc.files.lock import hold_folder
@@ -22,11 +23,12 @@ from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.commit_ts import CommitStep, time_of
+from strata_cdc.ticdc.crossed_rows import crossed_rows
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import next_state, read_contents
 from strata_cdc.ticdc.history import SinkHistory
-from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, VersionKind
+from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, SinkCounts
 from strata_cdc.ticdc.landed_schema import SchemaLog
 from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.segment_writer import SegmentWriter
@@ -34,11 +36,10 @@ from strata_cdc.ticdc.windows import SinkWindows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from strata_cdc.files.storage import Folder
     from strata_cdc.schema.model.definition import TableName
-    from strata_cdc.ticdc.windows import CommitWindow
+    from strata_cdc.ticdc.windows import CommitWindow, ReadCounts
 
 
 class SinkPlace(Struct, frozen=True):
@@ -103,10 +104,20 @@ def landing_state(stream: LandedStream) -> LandingState:
     """Where the landing of a sink continues; the beginning if nothing has landed.
 
     Raises:
-        DamagedFileError: The last segment is not as it was written.
+        BadData: The last segment is not as it was written, or of a binlog.
         LakeUnavailableError: The storage does not answer.
     """
-    return SegmentRows(stream.segments[-1]).contents.state if stream.segments else LandingState()
+    if not stream.segments:
+        return LandingState()
+    last = stream.segments[-1]
+    if last.name.form is not SegmentForm.ROWS:
+        raise BadData(
+            "a server's binlog has landed under this name",
+            source=stream.source,
+            file=last.url,
+            remedy="Give the folder of the sink a source of its own, with another name.",
+        )
+    return SegmentRows(last).contents.state
 
 
 def landed_until(stream: LandedStream) -> int:
@@ -154,7 +165,8 @@ class _Landing:
         )
         self._end_ts = self._before.end_ts
         self._published = _Published()
-        self._told = _Told()
+        self._written = dict(self._reader.versions())
+        self._crossed = Counter[tuple[str, str, str]]()
 
     def run(self) -> LandReport:
         """Lands all windows up to the checkpoint."""
@@ -176,7 +188,10 @@ class _Landing:
 
     def _add(self, window: CommitWindow, stack: ExitStack) -> None:
         if window.steps:
-            self._writer.add(window, self._log.changes(window))
+            crossed = tuple(crossed_rows(window, self._written, self._history))
+            for one in crossed:
+                self._crossed[f"{one.database}.{one.table}", one.kind, one.quadrant] += one.rows
+            self._writer.add(window, self._log.changes(window), crossed)
         self._end_ts = window.end_ts
         if self._writer.size >= self._sink.segment_bytes:
             self._publish()
@@ -196,7 +211,8 @@ class _Landing:
 
     def _state(self) -> LandingState:
         known = next_state(self._contents, self._reader.read_files(), self._before.folder)
-        return LandingState(self._sink.url, known, self._end_ts, dict(self._log.known))
+        counts = _counts_after(self._before.counts, self._crossed, self._reader.counts)
+        return LandingState(self._sink.url, known, self._end_ts, dict(self._log.known), counts)
 
     def _has_read_on(self) -> bool:
         """Whether files have been read to their end: later they may expire."""
@@ -204,24 +220,11 @@ class _Landing:
 
     def _publish(self) -> None:
         writer = self._writer
-        summary = writer.publish(self._state(), self._also(writer))
+        summary = writer.publish(self._state())
         self._end = StreamEnd.of(summary, writer.name.ordinal)
         self._published.names.append(summary.segment)
         self._published.bytes += summary.bytes
         self._published.transactions += summary.transactions
-
-    def _also(self, writer: SegmentWriter) -> dict[str, Any]:
-        versions = {path: version for path, version in self._reader.versions() if path in writer.paths}
-        folders = {version.folder for version in versions.values()}
-        return {
-            "files": {path: (version.folder, version.ts) for path, version in sorted(versions.items())},
-            "versions": tuple(
-                VersionKind(folder, version.ts, str(version.kind))
-                for folder in sorted(folders)
-                for version in self._history.tables[folder].versions
-            ),
-            **self._told.since(self._reader),
-        }
 
     def _report(self) -> LandReport:
         names = self._published.names
@@ -241,22 +244,15 @@ class _Landing:
         )
 
 
-class _Told(Struct):
-    """What of a reader's counts is in published segments."""
-
-    repeats: dict[str, int] = field(default_factory=dict)
-    dropped: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def since(self, reader: SinkWindows) -> dict[str, Any]:
-        """What was counted since the last call, as fields of `SegmentContents`."""
-        counts = reader.counts
-        repeats = {table: rows - self.repeats.get(table, 0) for table, rows in sorted(counts.repeats.items())}
-        dropped = {key: values - self.dropped.get(key, 0) for key, values in sorted(counts.quadrants.dropped.items())}
-        self.repeats, self.dropped = dict(counts.repeats), dict(counts.quadrants.dropped)
-        return {
-            "repeats": {table: rows for table, rows in repeats.items() if rows},
-            "dropped": tuple((*key, values) for key, values in dropped.items() if values),
-        }
+def _counts_after(before: SinkCounts, crossed: Counter[tuple[str, str, str]], reader: ReadCounts) -> SinkCounts:
+    """What has been counted since the first landing."""
+    rows = Counter({(table, kind, quadrant): count for table, kind, quadrant, count in before.crossed}) + crossed
+    dropped = Counter({(table, column): count for table, column, count in before.dropped}) + reader.quadrants.dropped
+    return SinkCounts(
+        tuple((*key, count) for key, count in sorted(rows.items())),
+        dict(sorted((Counter(before.repeats) + reader.repeats).items())),
+        tuple((*key, count) for key, count in sorted(dropped.items())),
+    )
 
 
 def _refuse_late_versions(history: SinkHistory, before: LandingState) -> None:

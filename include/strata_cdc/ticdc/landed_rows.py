@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.changes.arrow import ROW_FIELDS
 from strata_cdc.errors import DamagedFileError, ErrorFacts
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"strata rows 1\n"
 FORMAT: Final = 1
+COMMITS: Final = "commits"
+"""Begins the name of the file in which positions of a sink's commits are, as a server's binlog files have names."""
+_FIELD_NAMES: Final = [one.name for one in ROW_FIELDS]
 _TAIL: Final = struct.Struct("<QI")
 """Bytes of the contents, and their CRC-32."""
 _REMEDY: Final = "Restore the segment from a backup of the lake: nothing else has its rows if the sink's files expired."
@@ -87,6 +91,29 @@ class LandedPart(Struct, frozen=True, omit_defaults=True):
     """Why they are set aside."""
 
 
+class CrossedRows(Struct, frozen=True):
+    """Rows of one commit and table whose data are of another schema than the valid one."""
+
+    seq: int
+    database: str
+    table: str
+    kind: str
+    """Of the DDL that they lie across."""
+    quadrant: str
+    rows: int
+
+
+class SinkCounts(Struct, frozen=True):
+    """What has been counted of a sink since it was landed first."""
+
+    crossed: tuple[tuple[str, str, str, int], ...] = ()
+    """Table, DDL, quadrant, and rows."""
+    repeats: dict[str, int] = {}
+    """Rows that came again, by table."""
+    dropped: tuple[tuple[str, str, int], ...] = ()
+    """Table, column, and how many of its values were dropped because the valid schema lacks it."""
+
+
 class LandingState(Struct, frozen=True):
     """Where the next landing continues."""
 
@@ -96,14 +123,7 @@ class LandingState(Struct, frozen=True):
     """Everything with smaller timestamps has landed."""
     known: dict[str, str] = {}
     """From DATABASE.TABLE, as JSON of both, to the fingerprint of the definition that later rows have."""
-
-
-class VersionKind(Struct, frozen=True):
-    """A version of a table, as far as rows of other versions are counted by it."""
-
-    folder: str
-    ts: int
-    kind: str
+    counts: SinkCounts = SinkCounts()
 
 
 class SegmentContents(Struct, frozen=True):
@@ -116,14 +136,13 @@ class SegmentContents(Struct, frozen=True):
     definitions: tuple[str, ...] = ()
     schema: tuple[LandedSchemaChange, ...] = ()
     unlogged: tuple[Unlogged, ...] = ()
-    files: dict[str, tuple[str, int]] = {}
-    """From the path of a file of the sink to the folder and the version under which its rows were written."""
-    versions: tuple[VersionKind, ...] = ()
-    repeats: dict[str, int] = {}
-    """Rows that came again, by table."""
-    dropped: tuple[tuple[str, str, int], ...] = ()
-    """Table, column, and how many of its values were dropped because the valid schema lacks it."""
+    crossed: tuple[CrossedRows, ...] = ()
     format: int = FORMAT
+
+
+def row_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column of `ROW_FIELDS`; a column of the table may have its name."""
+    return batch.column(batch.num_columns - len(ROW_FIELDS) + _FIELD_NAMES.index(name))
 
 
 def encode_part(batches: Sequence[pa.RecordBatch]) -> bytes:

@@ -11,8 +11,7 @@ import msgspec
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.ticdc.ddl_kinds import DdlKind
-from strata_cdc.ticdc.landed_rows import LandedSchemaChange, LandedTable
-from strata_cdc.ticdc.segment_writer import row_column
+from strata_cdc.ticdc.landed_rows import LandedSchemaChange, LandedTable, row_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

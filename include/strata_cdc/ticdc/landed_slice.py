@@ -15,8 +15,7 @@ from strata_cdc.errors import SchemaMismatchError
 from strata_cdc.files.storage import Folder
 from strata_cdc.landing.landed import LandedSegment
 from strata_cdc.schema.model.definition import definition_from_json
-from strata_cdc.ticdc.landed_rows import SegmentRows
-from strata_cdc.ticdc.segment_writer import row_column
+from strata_cdc.ticdc.landed_rows import SegmentRows, row_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +29,19 @@ def has_rows(url: str) -> bool:
     return url.endswith(f".{SegmentForm.ROWS}")
 
 
+def segment_at(url: str) -> LandedSegment:
+    """The landed segment with a URL.
+
+    Raises:
+        ValueError: It is not that of a segment.
+    """
+    folder, _, name = url.rpartition("/")
+    parsed = SegmentName.parse(name)
+    if parsed is None:
+        raise ValueError(url)
+    return LandedSegment(Folder.open(folder), parsed)
+
+
 def read_sink_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows]:
     """The rows of a slice of a landed segment with rows, as `ReadSlice`.
 
@@ -38,11 +50,7 @@ def read_sink_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows]:
         SchemaMismatchError: Its rows have other columns than the version that the plan names.
         LakeUnavailableError: The storage does not answer.
     """
-    folder, _, name = piece.segment.rpartition("/")
-    parsed = SegmentName.parse(name)
-    if parsed is None:
-        raise ValueError(piece.segment)
-    segment = LandedSegment(Folder.open(folder), parsed)
+    segment = segment_at(piece.segment)
     rows = SegmentRows(segment)
     tables = {(table.database, table.table): table for table in piece.tables}
     for part_of in piece.ranges():

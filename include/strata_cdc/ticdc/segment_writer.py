@@ -6,7 +6,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct, field
@@ -14,12 +14,12 @@ from msgspec import Struct, field
 from strata_cdc.binlog.bytes.segment import SegmentFile, SegmentForm, SegmentName, publish_file, storage_errors
 from strata_cdc.binlog.events.batch import TransactionBatch
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
-from strata_cdc.changes.arrow import ROW_FIELDS
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.files.storage import TEMPORARY_SUFFIX
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.commit_ts import time_of
 from strata_cdc.ticdc.landed_rows import (
+    COMMITS,
     MAGIC,
     LandedPart,
     LandedSchemaChange,
@@ -27,6 +27,7 @@ from strata_cdc.ticdc.landed_rows import (
     Unlogged,
     encode_contents,
     encode_part,
+    row_column,
 )
 
 if TYPE_CHECKING:
@@ -39,17 +40,11 @@ if TYPE_CHECKING:
     from strata_cdc.files.storage import Folder
     from strata_cdc.landing.recorder import StreamEnd
     from strata_cdc.position.commit_ts import CommitStep
-    from strata_cdc.ticdc.landed_rows import LandingState
+    from strata_cdc.ticdc.landed_rows import CrossedRows, LandingState
     from strata_cdc.ticdc.windows import CommitWindow
 
 _HELD_BYTES: Final = 16 << 20
 """Rows that are held to write those of one table and version together."""
-_FIELD_NAMES: Final = [one.name for one in ROW_FIELDS]
-
-
-def row_column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column of `ROW_FIELDS`; a column of the table may have its name."""
-    return batch.column(batch.num_columns - len(ROW_FIELDS) + _FIELD_NAMES.index(name))
 
 
 class _Commits(Struct):
@@ -129,7 +124,7 @@ class SegmentWriter:
         Raises:
             LakeUnavailableError: The storage refuses or is full.
         """
-        self.name = SegmentName(after.ordinal + 1, f"commits.{after.ordinal + 1:06d}", 0, SegmentForm.ROWS)
+        self.name = SegmentName(after.ordinal + 1, f"{COMMITS}.{after.ordinal + 1:06d}", 0, SegmentForm.ROWS)
         self._folder, self._after = folder, after
         self._file = SegmentFile(folder, MAGIC)
         self._commits = _Commits()
@@ -140,8 +135,7 @@ class SegmentWriter:
         self._parts: list[LandedPart] = []
         self._schema: list[LandedSchemaChange] = []
         self._unlogged: list[Unlogged] = []
-        self.paths: set[str] = set()
-        """The files of the sink that the rows are from."""
+        self._crossed: list[CrossedRows] = []
 
     @property
     def size(self) -> int:
@@ -158,12 +152,15 @@ class SegmentWriter:
         """The ordinal after the last commit."""
         return self._after.seq + 1 + self.transactions
 
-    def add(self, window: CommitWindow, schema: Iterable[LandedSchemaChange]) -> None:
+    def add(
+        self, window: CommitWindow, schema: Iterable[LandedSchemaChange], crossed: Iterable[CrossedRows] = ()
+    ) -> None:
         """Adds a window.
 
         Args:
             window: The commits and their rows; the first follows the last of the window before.
             schema: The changes of the schema in it, whose offsets are not known yet.
+            crossed: The rows in it whose data are of another schema.
         """
         first, count, begin = window.first_seq, len(window.steps), self._commits.end
         weights = np.ones(count, np.float64)
@@ -186,6 +183,7 @@ class SegmentWriter:
         self._unlogged += [
             _unlogged(hole, int(begins[hole.seq - first])) for hole in window.rows if isinstance(hole, Hole)
         ]
+        self._crossed += crossed
         if self._held_bytes >= _HELD_BYTES:
             self._write_held()
 
@@ -198,7 +196,6 @@ class SegmentWriter:
         key = ((one.table.database, one.table.table), one.definition.to_json(), reason)
         self._held[key].append(batch)
         self._held_bytes += batch.nbytes
-        self.paths.update(row_column(batch, "_binlog_file").unique().to_pylist())
         return batch
 
     def _write_held(self) -> None:
@@ -222,12 +219,11 @@ class SegmentWriter:
         self._held.clear()
         self._held_bytes = 0
 
-    def publish(self, state: LandingState, also: dict[str, Any]) -> SegmentSummary:
+    def publish(self, state: LandingState) -> SegmentSummary:
         """Ends the segment and publishes it: its index gets its name first, so a segment that is there has one.
 
         Args:
             state: From where the next landing continues.
-            also: The other fields of `SegmentContents`.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full; nothing was published.
@@ -241,7 +237,7 @@ class SegmentWriter:
             tuple(self._definitions),
             tuple(self._schema),
             tuple(self._unlogged),
-            **also,
+            tuple(self._crossed),
         )
         self._file.append(encode_contents(contents))
         clock = CommitClock(self._after.clock)

@@ -25,6 +25,7 @@ from strata_cdc.ops.doctor.check_grants import judge_backup_admin, judge_grants
 from strata_cdc.ops.doctor.check_hosting import judge_hosting, where_it_is_set
 from strata_cdc.ops.doctor.check_lake import check_lake
 from strata_cdc.ops.doctor.check_settings import judge_settings
+from strata_cdc.ops.doctor.check_sink import check_sink
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
 from strata_cdc.quality.check.own_at_versions import mistakes_of_file
@@ -57,6 +58,8 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     Raises:
         SettingsError: The store's URL cannot be read.
     """
+    if source.is_sink:
+        return (*check_sink(source), *_check_rest(source, ServerTables()))
     server = ServerTables()
     try:
         connection = connect(source.address, read_seconds=_ANSWER_SECONDS)

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.clock import from_micros
+from strata_cdc.config.source_kinds import no_server
 from strata_cdc.counted import counted
 from strata_cdc.errors import PastUnknownError, StreamHoleError, Usage
 from strata_cdc.landing.landed import LandedStream
@@ -95,6 +96,7 @@ class ChangeScript:
         limits: Bounds on memory.
 
     Raises:
+        SourceSettingsError: The source has no server.
         Usage: Nothing limits the choice, or nothing is chosen.
         PastUnknownError: Some of the chosen changes may not be known; the message says which and what to run.
         ConditionError: The condition is none on the table.
@@ -110,6 +112,9 @@ class ChangeScript:
         columns: Columns = Columns.CHANGED,
         limits: UndoLimits = _DEFAULT,
     ) -> None:
+        if source.is_sink:
+            # The script is in the SQL of MySQL and MariaDB, and was proved with no other server.
+            raise no_server(source.name)
         choice.require_limits()
         self._choice, self._limits = choice, limits
         self._engine = engine = open_store(source.store_url, OnMissing.EMPTY)

@@ -38,17 +38,19 @@ from strata_cdc.store.withheld import ASIDE
 from strata_cdc.tables.layout import interval_key
 from strata_cdc.tables.pinned import find_damage
 from strata_cdc.tables.quarantine import put_in_quarantine
+from strata_cdc.ticdc.crossed_rows import crossed_in
+from strata_cdc.ticdc.landed_rows import COMMITS
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from strata_cdc.files.storage import Folder
     from strata_cdc.quality.checks.before_after import Firsts
     from strata_cdc.runs.run_folder import Decoded
     from strata_cdc.runs.run_past import RunPast
     from strata_cdc.runs.run_plan import RunPlan
-    from strata_cdc.runs.specs import Interval
+    from strata_cdc.runs.specs import Interval, StatementLogged
     from strata_cdc.runs.verdict import IntervalVerdict
     from strata_cdc.schema.model.definition import TableDefinition
     from strata_cdc.tables.write import StagedFile
@@ -380,6 +382,24 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
     )
 
 
+def _crossed(plan: RunPlan, interval: Interval) -> Iterator[Failure]:
+    """Rows that a TiDB node wrote under another schema than the one valid at their commit: published where they are
+    exact, else in quarantine."""
+    mine = [piece for piece in plan.slices if piece.interval_start == interval.start]
+    counts = crossed_in(mine, interval.first_seq + 1, interval.last_seq)
+    planned = {(table.database, table.table) for table in plan.of_interval(interval)}
+    for (database, table, kind, quadrant), rows in counts.items():
+        if (database, table) in planned:
+            yield Failure(
+                table=full_name(database, table),
+                check="rows_have_the_valid_schema",
+                column=None,
+                severity=Severity.WARNING,
+                message=f"{counted(rows, 'row')} of {quadrant}, around {kind}",
+                unexpected_rows=rows,
+            )
+
+
 def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Changes of rows that have no row event: a replay of the table must consider them."""
     removed = [
@@ -396,14 +416,22 @@ def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
         _warning(
             statement.table_name or "",
             "rows_change_by_row_events",
-            f"`{statement.statement}` at {statement.gtid or f'{statement.binlog_file}:{statement.binlog_pos}'} was "
-            "logged as a statement: "
-            "the binlog does not hold the rows that it changed",
+            _of_statement(statement),
         )
         for statement in plan.statements
         if statement.interval == interval.start
     ]
-    return [*removed, *logged]
+    return [*removed, *logged, *_crossed(plan, interval)]
+
+
+def _of_statement(statement: StatementLogged) -> str:
+    if statement.binlog_file.startswith(f"{COMMITS}."):
+        # Of a sink: the text says what is missing.
+        return statement.statement
+    return (
+        f"`{statement.statement}` at {statement.gtid or f'{statement.binlog_file}:{statement.binlog_pos}'} was "
+        "logged as a statement: the binlog does not hold the rows that it changed"
+    )
 
 
 def _warning(table: str, check: str, message: str) -> Failure:
