@@ -24,6 +24,8 @@ _SOON_SECONDS = 86400.0
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from strata_cdc.groups.status import MemberStatus
     from strata_cdc.landing.land_state import LandState
     from strata_cdc.ops.metrics import SourceMetrics
@@ -110,13 +112,27 @@ def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> No
     console.print(steps)
     if found.landing:
         console.print(_landing(found.landing), highlight=False, soft_wrap=True)
-    for line in (*_ages(numbers), *_left(found)):
+    for line in (*_ages(numbers), *_of_sink(found), *_left(found)):
         console.print(line, highlight=False, soft_wrap=True)
     for held in found.prepared:
         console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
     console.print(_tables(found) if found.tables else "nothing is published yet")
     if found.compared is not None:
         console.print(escape(found.compared.line(found.source)), highlight=False, soft_wrap=True)
+
+
+def _of_sink(found: SourceStatus) -> Iterator[str]:
+    """How far a TiCDC folder has landed, and rows around its DDL."""
+    sink = found.sink
+    if sink is None:
+        return
+    again = f"; {counted(sink.repeats, 'row')} came again and were skipped" if sink.repeats else ""
+    yield f"checkpoint {sink.commit_ts}: {_time(sink.until)} UTC{again}"
+    for one in sink.crossed:
+        yield escape(f"{one.table}: {counted(one.rows, 'row')} of {one.quadrant}, around {one.ddl}")
+    for dropped in sink.dropped:
+        values = counted(dropped.values, "value")
+        yield escape(f"{dropped.table}: {values} of column {dropped.column} dropped, which the valid schema lacks")
 
 
 def _tables(found: SourceStatus) -> Table:

@@ -55,6 +55,8 @@ class SourceMetrics(Struct, frozen=True):
     """Age of the mirror with the largest lag; None if there are none, or one cannot be read."""
     lost_count: int
     """Change tables that lack a commit which they once had."""
+    crossed_rows: int | None = None
+    """Of a TiCDC sink: landed rows whose data are of another schema than the one valid at their commit."""
 
 
 def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
@@ -129,6 +131,7 @@ def source_metrics(status: SourceStatus, mirrors: Sequence[MirrorPosition | None
         mirror_count=len(mirrors),
         mirror_lag_seconds=_mirror_lags(mirrors, status, behind or 0.0, now),
         lost_count=len(status.lost),
+        crossed_rows=None if status.sink is None else status.sink.crossed_rows,
     )
 
 

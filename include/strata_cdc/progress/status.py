@@ -12,6 +12,7 @@ from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.land_state import Doing, LandState, read_state
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.progress.compared import Known, ServerComparison, server_comparison
+from strata_cdc.progress.sink import SinkStatus, sink_status
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
@@ -134,7 +135,9 @@ class SourceStatus(Struct, frozen=True):
     lost: tuple[ErrorFacts, ...] = ()
     """What is wrong with each change table that lacks a commit which it once had."""
     compared: ServerComparison | None = None
-    """How the tables compare with their server; None: nothing is published."""
+    """How the tables compare with their server; None: nothing is published, or there is no server."""
+    sink: SinkStatus | None = None
+    """Of the folder of a TiCDC sink; None for a server."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -196,6 +199,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         unlogged=tuple(str(cascade.name) for cascade in unlogged_cascades(engine, source.name) if wanted(cascade.name)),
         lost=lost_tables(source, engine),
         compared=None if source.is_sink else server_comparison(engine, source.name, known=known),
+        sink=sink_status(stream) if source.is_sink else None,
     )
 
 

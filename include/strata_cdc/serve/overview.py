@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import StrataError
@@ -111,7 +112,10 @@ def overview(sources: Sources, numbers: Numbers | None) -> list[SourceView]:
 def _view(sources: Sources, name: str, reading: SourceNumbers | None) -> SourceView:
     try:
         engine = sources.store(name)
-        return SourceView(name, attention=(_nothing_yet(name),)) if engine is None else _of_store(engine, name, reading)
+        if engine is None:
+            return SourceView(name, attention=(_nothing_yet(name),))
+        view = _of_store(engine, name, reading)
+        return view if sources.has_server(name) else replace(view, compared=None)
     except StrataError as error:
         return SourceView(name, attention=(Attention(error.message, error.remedy),))
 
@@ -173,6 +177,10 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
     elif left is not None and left < _PURGE_SECONDS:
         text = "the server may purge transactions that have not landed, in"
         yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, left)
+    crossed = int(numbers.get("crossed_rows") or 0)
+    if crossed:
+        text = f"{counted(crossed, 'row')} landed that TiDB wrote under another schema than the one valid at the commit"
+        yield Attention(text, f"strata status --source {name}", urgency=Urgency.UNLOGGED)
     still = numbers.get("progress_age_seconds")
     if still is not None and still > _STILL_SECONDS:
         text = "no landing has looked and no run has stored anything for"

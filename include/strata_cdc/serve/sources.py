@@ -7,6 +7,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from strata_cdc.config.source_kinds import SERVER
 from strata_cdc.errors import UnknownSourceError
 from strata_cdc.store.database import find_store
 
@@ -46,6 +47,14 @@ class Sources:
             SettingsError: The settings cannot be read.
         """
         return sorted(self._load().sources)
+
+    def has_server(self, name: str) -> bool:
+        """Whether a source's changes come from a server.
+
+        Raises:
+            SettingsError: The settings cannot be read.
+        """
+        return self._load().sources[name].kind == SERVER
 
     def clock_bound(self) -> int | None:
         """As the settings have it: by how much servers' clocks may differ, microseconds.

@@ -39,7 +39,10 @@ def crossed_rows(
         if isinstance(one, ChangeBatch | QuarantinedRows):
             batch = one.batch if isinstance(one, ChangeBatch) else one.rows
             paths, seqs = row_column(batch, "_binlog_file"), row_column(batch, "_seq").to_numpy()
+            valid = one.version_id if isinstance(one, ChangeBatch) else None
             for path in paths.unique().to_pylist():
+                if written[path].number == valid:
+                    continue
                 mine = seqs[pc.equal(paths, path).to_numpy(zero_copy_only=False)]
                 some, of_each = np.unique(mine, return_counts=True)
                 for seq, count in zip(some.tolist(), of_each.tolist(), strict=True):

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _REMOVING: Final = frozenset({DdlKind.TRUNCATE, DdlKind.DROP_PARTITION, DdlKind.PARTITIONS, DdlKind.EXCHANGE_PARTITION})
 """Kinds of DDL that change which rows there are, without rows in the sink."""
-_UNSEEN: Final = "no row of it has come since the changefeed began, so that its schema is not known"
 
 
 def track_sink(lake: str, source: str, engine: sa.Engine) -> TrackReport:
@@ -95,7 +94,9 @@ class _SinkTracker:
         if self._is_new:
             begins = segment.index.record(segment.summary.first_seq).committed_at
             place = VersionPosition(0, 0, "", begins, segment.summary.binlog_file, 0)
-            self._keep(batch, TrackedChange(self._schema.forget_everything(Version(place, VersionOrigin.GAP), _UNSEEN)))
+            # A table is there from its first DDL or row on: no snapshot could tell more.
+            first = self._schema.replay.start_empty(Version(place, VersionOrigin.BASELINE))
+            self._keep(batch, TrackedChange(self._schema.completed(first)))
         for change in contents.schema:
             if change.seq > after:
                 self._keep(batch, self._change(segment, change))
