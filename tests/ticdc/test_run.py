@@ -132,6 +132,6 @@ def test_rows_that_are_not_exact_are_set_aside(tmp_path: Path) -> None:
         world.run()
     assert [after["id"] for *_, after in world.changes("shop.b")] == [1, 2]
     assert [after["id"] for *_, after in world.changes("shop.a")] == [1, 3]
-    said = world.strata("quarantine", "list").stdout
+    said = world.strata("quarantine", "show").stdout
     assert "shop.a" in said
     assert "truncate table" in said

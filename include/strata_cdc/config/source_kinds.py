@@ -48,7 +48,8 @@ def no_server(source: str) -> SourceSettingsError:
     return SourceSettingsError(
         "it is the folder of a TiCDC sink, and this needs a server",
         source=source,
-        remedy="docs/ticdc.md has what Strata does with such a folder; `strata run` and `strata status` are among it.",
+        remedy="`strata run` and `strata status` do without; docs/ticdc.md has what else does. Leave mirrors that wait "
+        "for a dump out of `mirrors`.",
     )
 
 

@@ -146,7 +146,8 @@ class _Landing:
         self._begun = time.monotonic()
         self._sink, self._folder, self._notes = sink, folder, notes
         stream = LandedStream.open(sink.lake, sink.source)
-        self._before = landing_state(stream)
+        self._before = self._stored = landing_state(stream)
+        """Where this landing began, and where the next one would begin by now."""
         last = stream.segments[-1] if stream.segments else None
         self._end = StreamEnd.of(last.summary, last.name.ordinal) if last else StreamEnd()
         self._contents = read_contents(sink.url, self._before.folder, wanted)
@@ -193,7 +194,7 @@ class _Landing:
                 self._crossed[f"{one.database}.{one.table}", one.kind, one.quadrant] += one.rows
             self._writer.add(window, self._log.changes(window), crossed)
         self._end_ts = window.end_ts
-        if self._writer.size >= self._sink.segment_bytes:
+        if self._writer.transactions and self._writer.size >= self._sink.segment_bytes:
             self._publish()
             self._writer = self._open(stack)
         self._tell(self._writer.transactions, self._writer.size)
@@ -216,11 +217,12 @@ class _Landing:
 
     def _has_read_on(self) -> bool:
         """Whether files have been read to their end: later they may expire."""
-        return self._state().folder.sequences != self._before.folder.sequences
+        return self._state().folder.sequences != self._stored.folder.sequences
 
     def _publish(self) -> None:
         writer = self._writer
-        summary = writer.publish(self._state())
+        self._stored = self._state()
+        summary = writer.publish(self._stored)
         self._end = StreamEnd.of(summary, writer.name.ordinal)
         self._published.names.append(summary.segment)
         self._published.bytes += summary.bytes

@@ -66,12 +66,17 @@ class SchemaLog:
 
     def _ddl(self, change: SchemaChange, ts: int) -> LandedSchemaChange:
         versions = self._of_ddl[ts, change.statement]
-        tables = [table for version in versions for table in self._tables(version)]
+        found: dict[tuple[str, str], LandedTable] = {}
+        for table in (table for version in versions for table in self._tables(version)):
+            # Of two names that are swapped both are there afterwards.
+            if table.definition is not None or (table.database, table.table) not in found:
+                found[table.database, table.table] = table
+        tables = tuple(found.values())
         for table in tables:
             self._note(table)
         database = min(change.databases, default="")
         kind = str(versions[0].kind) if versions else ""
-        return LandedSchemaChange(change.seq, change.number, 0, ts, tuple(tables), change.statement, database, kind)
+        return LandedSchemaChange(change.seq, change.number, 0, ts, tables, change.statement, database, kind)
 
     def _tables(self, version: SinkVersion) -> Iterator[LandedTable]:
         name = version.table

@@ -1,0 +1,202 @@
+"""Landing a sink: its files may be gone when rows are needed again, so what has landed is whole, in order, and the same
+wherever a landing died."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata_cdc.binlog.bytes import segment as segments
+from strata_cdc.errors import BadData, DamagedFileError, StrataError, StreamHoleError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.ticdc import segment_writer
+from strata_cdc.ticdc.csv_form import CsvSettings
+from strata_cdc.ticdc.land_sink import SinkPlace, land_sink, landing_state
+from strata_cdc.ticdc.landed_rows import SegmentRows, row_column
+from tests.interposed import interposed
+from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
+from tests.ticdc.reading import SMALL
+from tests.ticdc.world import SinkWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ID = SinkColumn("id", pk=True, nullable=False)
+NAME = SinkColumn("name", "VARCHAR", precision="40")
+SECOND = 1000 << 18
+
+
+class Died(BaseException):
+    """The process is gone before one of its writes."""
+
+
+def place(folder: Path, segment_bytes: int = 1) -> SinkPlace:
+    """Each window is a segment, and a few rows are several windows."""
+    return SinkPlace(str(folder / "sink"), str(folder / "lake"), "s", CsvSettings(), segment_bytes, SMALL)
+
+
+def written(folder: Path) -> tuple[Feed, Any]:
+    feed = Feed(folder / "sink", FeedForm(old_value=True))
+    table = feed.table("a", (ID, NAME))
+    for begin in range(1, 41, 10):
+        feed.write(table, [Row(START + at * SECOND, {"id": at, "name": "x" * 30}) for at in range(begin, begin + 10)])
+    feed.ddl(table, START + 41 * SECOND, 5, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", (ID, NAME, SinkColumn("n")))
+    feed.write(table, [Row(START + at * SECOND, {"id": at, "name": "y", "n": 1}) for at in range(42, 60)])
+    feed.checkpoint(START + 50 * SECOND)
+    return feed, table
+
+
+def landed(folder: Path) -> dict[str, bytes]:
+    names = sorted((folder / "lake" / "landing" / "s").glob("0*"))
+    return {path.name: path.read_bytes().replace(str(folder).encode(), b"") for path in names}
+
+
+def stream_of(folder: Path) -> list[Any]:
+    """Each commit with its time and tables; each change of a schema; each row with its place and key."""
+    found: list[Any] = []
+    for segment in LandedStream.open(str(folder / "lake"), "s").segments:
+        rows = SegmentRows(segment)
+        found += [(one.seq, one.committed_at, one.tables) for one in segment.index.records()]
+        found += [(change.seq, change.number, change.tables) for change in rows.contents.schema]
+        for part in rows.contents.parts:
+            for batch in rows.batches(part):
+                places = (row_column(batch, name).to_pylist() for name in ("_seq", "_row"))
+                found += zip(*places, batch.column(0).to_pylist(), strict=True)
+    return sorted(found, key=lambda one: (one[0], str(one)))
+
+
+def ids(folder: Path) -> list[int]:
+    return [one[2] for one in stream_of(folder) if isinstance(one[2], int)]
+
+
+def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    written(whole)
+    land_sink(place(whole))
+    expected = landed(whole)
+    assert len(expected) >= 6
+    assert ids(whole) == [*range(1, 41), *range(42, 50)]
+    for dies_at in range(len(expected)):
+        folder = tmp_path / f"dies{dies_at}"
+        # The same path, which the segments have.
+        shutil.copytree(whole / "sink", folder / "sink")
+        left = iter(range(dies_at))
+
+        def dying(write: Callable[..., Any], *given: Any, left: Any = left) -> Any:
+            if next(left, None) is None:
+                raise Died
+            return write(*given)
+
+        with (
+            interposed(dying, (segments, "publish_file"), (segment_writer, "publish_file")),
+            pytest.raises(Died),
+        ):
+            land_sink(place(folder))
+        land_sink(place(folder))
+        # Where a segment ends may differ, since the second landing begins elsewhere in the files; the stream does not.
+        assert stream_of(folder) == stream_of(whole)
+        state = landing_state(LandedStream.open(str(folder / "lake"), "s"))
+        assert state.end_ts == START + 50 * SECOND
+        continued = landed(folder)
+        land_sink(place(folder))
+        assert landed(folder) == continued
+
+
+def test_what_has_landed_needs_no_file_of_the_sink(tmp_path: Path) -> None:
+    """Weeks later the rows are published from the segments; and files that were read may expire."""
+    world = SinkWorld(tmp_path)
+    feed, table = written(tmp_path)
+    assert world.strata("land").returncode == 0
+    hidden = [path for path in (tmp_path / "sink").rglob("CDC*.csv") if "y" not in path.read_text()]
+    for path in hidden:
+        path.unlink()
+    feed.write(table, [Row(START + 60 * SECOND, {"id": 60, "name": "z", "n": 1})])
+    feed.checkpoint(START + 100 * SECOND)
+    world.run()
+    assert [after["id"] for *_, after in world.changes()] == [*range(1, 41), *range(42, 61)]
+
+
+def test_files_that_expired_before_they_were_read_are_a_hole_by_name(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    written(tmp_path)
+    first = min((tmp_path / "sink").rglob("CDC*.csv"))
+    first.unlink()
+    with pytest.raises(StreamHoleError, match=r"1 data file missing, numbers 1 to 1") as caught:
+        world.run()
+    assert "shop/a" in str(caught.value)
+    assert not landed(tmp_path)
+
+
+def test_rows_before_a_broken_line_land(tmp_path: Path) -> None:
+    feed, table = written(tmp_path)
+    path = feed.write(table, [Row(START + 70 * SECOND, {"id": 70, "name": "z", "n": 1})])
+    good = path.read_bytes()
+    path.write_bytes(good + b'"I","a","sh')
+    feed.checkpoint(START + 100 * SECOND)
+    with pytest.raises(StrataError, match=r"row|record") as caught:
+        land_sink(place(tmp_path, 1 << 20))
+    assert path.name in str(caught.value)
+    assert ids(tmp_path)[-1] == 59
+    path.write_bytes(good)
+    land_sink(place(tmp_path, 1 << 20))
+    assert ids(tmp_path) == [*range(1, 41), *range(42, 60), 70]
+
+
+def test_a_schema_file_that_comes_too_late_is_refused(tmp_path: Path) -> None:
+    feed, table = written(tmp_path)
+    land_sink(place(tmp_path))
+    feed.ddl(table, START + 45 * SECOND, 6, "ALTER TABLE a DROP COLUMN name", (ID, SinkColumn("n")))
+    feed.checkpoint(START + 100 * SECOND)
+    with pytest.raises(BadData, match="came after commits up to"):
+        land_sink(place(tmp_path))
+
+
+def test_a_table_whose_first_row_comes_later_has_an_older_schema_file(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    feed, _ = written(tmp_path)
+    world.run()
+    other = feed.table("b", (ID, NAME), START - 5)
+    feed.write(other, [Row(START + 55 * SECOND, {"id": 1, "name": "late"})])
+    feed.checkpoint(START + 100 * SECOND)
+    world.run()
+    assert [after for *_, after in world.changes("shop.b")] == [{"id": 1, "name": "late"}]
+
+
+def test_tables_that_the_settings_exclude_do_not_land(tmp_path: Path) -> None:
+    """A table without a key is refused, and can be excluded; its files may expire."""
+    world = SinkWorld(tmp_path)
+    feed, _ = written(tmp_path)
+    keyless = feed.table("k", (SinkColumn("n"),))
+    path = feed.write(keyless, [Row(START + 5, {"n": 1})])
+    with pytest.raises(DamagedFileError, match="no primary key"):
+        world.run()
+    world.more = 'exclude = ["shop.k"]'
+    world.run()
+    path.unlink()
+    feed.checkpoint(START + 100 * SECOND)
+    world.run()
+    assert len(world.changes("shop.a")) == 58
+
+
+def test_segments_that_were_changed_are_refused(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    written(tmp_path)
+    land_sink(place(tmp_path, 1 << 20))
+    path = next((tmp_path / "lake" / "landing" / "s").glob("*.rows"))
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StrataError, match="not as they were written"):
+        world.run()
+    path.write_bytes(content[:-1])
+    with pytest.raises(StrataError, match=r"not as it was written|another segment"):
+        land_sink(place(tmp_path))
+
+
+def test_a_source_has_one_kind_of_stream(tmp_path: Path) -> None:
+    with pytest.raises(Usage, match="no folder of a TiCDC storage sink"):
+        land_sink(place(tmp_path))
+    assert not landed(tmp_path)

@@ -1,0 +1,121 @@
+"""Mirrors of a sink's tables: as they are in TiDB, from their CREATE TABLE on; else blocked, with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata_cdc import mirrors
+from strata_cdc.errors import MirrorDivergedError
+from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
+from tests.ticdc.world import SinkWorld
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ID = SinkColumn("id", pk=True, nullable=False)
+NAME = SinkColumn("name", "VARCHAR", precision="20")
+MORE = 'mirrors = ["shop.*"]'
+CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, name VARCHAR(20))"
+FORMS = {
+    "csv": FeedForm(old_value=True),
+    "canal": FeedForm(protocol="canal-json"),
+    "table ids": FeedForm(protocol="canal-json", table_ids=True, only_updated=True),
+}
+
+
+def created(feed: Feed, name: str, ts: int, number: int = 100) -> SinkTable:
+    table = SinkTable("shop", name, (), ts, number)
+    feed.ddl(table, ts, 3, CREATE.format(name), (ID, NAME))
+    return table
+
+
+def rows(world: SinkWorld, table: str) -> list[dict[str, Any]]:
+    found = mirrors.open(str(world.folder / "lake"), "s", table).to_arrow().drop_columns(["_seq"])
+    return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+
+def image(key: int, name: str = "x", **more: Any) -> dict[str, Any]:
+    return {"id": key, "name": name, **more}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_mirror_follows_from_create_table_on(tmp_path: Path, form: str) -> None:
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, FORMS[form])
+    table = created(feed, "a", START + 10)
+    feed.write(table, [Row(START + 11, image(1)), Row(START + 12, image(2))])
+    feed.write(table, [Row(START + 13, image(1, "y"), image(1)), Row(START + 13, image(3))])
+    feed.checkpoint(START + 20)
+    world.run()
+    assert rows(world, "shop.a") == [image(1, "y"), image(2), image(3)]
+    added = (ID, NAME, SinkColumn("n", default="7"))
+    feed.write(table, [Row(START + 40, None, image(3))])
+    feed.ddl(table, START + 30, 5, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", added)
+    feed.write(table, [Row(START + 41, image(4, n=1))])
+    feed.checkpoint(START + 50)
+    world.run()
+    assert rows(world, "shop.a") == [image(1, "y", n=7), image(2, n=7), image(4, n=1)]
+    feed.ddl(table, START + 60, 11, "TRUNCATE TABLE a", added)
+    feed.write(table, [Row(START + 61, image(5, n=2))])
+    feed.checkpoint(START + 70)
+    world.run()
+    assert rows(world, "shop.a") == [image(5, n=2)]
+    table.name = "b"
+    feed.ddl(table, START + 80, 14, "RENAME TABLE a TO b", added)
+    feed.write(table, [Row(START + 81, image(6, n=3))])
+    feed.checkpoint(START + 90)
+    world.run()
+    assert rows(world, "shop.b") == [image(5, n=2), image(6, n=3)]
+    feed.ddl(table, START + 100, 4, "DROP TABLE b")
+    feed.checkpoint(START + 110)
+    world.run()
+    assert mirrors.open(str(tmp_path / "lake"), "s", "shop.b").is_dropped
+
+
+def test_a_table_that_was_there_before_the_feed_has_no_mirror(tmp_path: Path) -> None:
+    """Its earlier rows are in no file; the command says so, and the run goes on."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, FORMS["csv"])
+    table, other = feed.table("a", (ID, NAME)), created(feed, "b", START + 5)
+    feed.write(table, [Row(START + 11, image(1))])
+    feed.write(other, [Row(START + 12, image(1))])
+    feed.checkpoint(START + 20)
+    world.run()
+    assert rows(world, "shop.b") == [image(1)]
+    assert "its rows from before the landed stream were never dumped" in world.strata("mirror", "list").stdout
+    assert len(world.changes("shop.a")) == 1
+
+
+def test_csv_without_old_values_blocks_a_mirror_at_its_first_update(tmp_path: Path) -> None:
+    """No file shows whether TiCDC splits updates of keys, so that the key before the update is not known."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink)
+    table = created(feed, "a", START + 5)
+    feed.write(table, [Row(START + 11, image(1))])
+    feed.checkpoint(START + 12)
+    world.run()
+    feed.write(table, [Row(START + 13, image(1, "y"), image(1))])
+    feed.checkpoint(START + 20)
+    with pytest.raises(MirrorDivergedError, match=r"images before changes lack _before\.id"):
+        world.run()
+    assert rows(world, "shop.a") == [image(1)]
+    assert len(world.changes("shop.a")) == 2
+
+
+def test_values_that_a_sink_may_lack_block_a_mirror(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, FORMS["csv"])
+    table = created(feed, "a", START + 5)
+    feed.write(table, [Row(START + 11, image(1))])
+    feed.checkpoint(START + 12)
+    world.run()
+    shorter = (ID, SinkColumn("name", "VARCHAR", precision="5"))
+    feed.ddl(table, START + 20, 12, "ALTER TABLE a MODIFY COLUMN name VARCHAR(5)", shorter)
+    feed.write(table, [Row(START + 21, image(2))])
+    feed.checkpoint(START + 30)
+    report = world.run()
+    assert [run.failed_checks for run in report.runs] == [1]
+    assert "values of name that were committed before modify column" in world.strata("mirror", "list").stdout
+    assert [after["id"] for *_, after in world.changes("shop.a")] == [1, 2]
