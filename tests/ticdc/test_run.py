@@ -54,6 +54,18 @@ def test_rows_are_published_in_several_runs(tmp_path: Path) -> None:
     assert len(world.changes()) == 4
 
 
+def test_a_sink_and_its_lake_may_be_on_an_object_store(tmp_path: Path, lake: str) -> None:
+    world = SinkWorld(tmp_path, url=f"{lake}-sink", lake=lake)
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    for at in (1, 2, 3):
+        feed.write(table, [Row(START + at, named(at))])
+        feed.checkpoint(START + at + 1)
+        world.copy()
+        world.run()
+    assert [after for *_, after in world.changes()] == [named(1), named(2), named(3)]
+
+
 @settings(max_examples=6)
 @given(
     drawn=test_once.transactions,

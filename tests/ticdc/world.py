@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata_cdc.cli.engine_steps import EngineSteps
 from strata_cdc.config.settings import load_settings
+from strata_cdc.files.storage import write_file
 from strata_cdc.pipeline.run_source import SourceRequest, run_source
 from strata_cdc.tables.read import published_tables, read_changes
 
@@ -42,6 +43,9 @@ class SinkWorld:
     folder: Path
     more: str = 'time_zone = "UTC"'
     """More settings of the source."""
+    url: str = "sink"
+    """Of the folder that is landed; another one is a copy of `sink`."""
+    lake: str = ""
 
     @property
     def sink(self) -> Path:
@@ -51,7 +55,8 @@ class SinkWorld:
     def settings_file(self) -> Path:
         path = self.folder / "strata.toml"
         path.write_text(
-            f'lake = "lake"\n[sources.s]\nkind = "ticdc"\nurl = "sink"\nstore = "sqlite:///store.db"\n{self.more}\n'
+            f'lake = "{self.lake or "lake"}"\n[sources.s]\nkind = "ticdc"\nurl = "{self.url}"\n'
+            f'store = "sqlite:///store.db"\n{self.more}\n'
         )
         return path
 
@@ -62,6 +67,12 @@ class SinkWorld:
     @property
     def source(self) -> Source:
         return self.settings.source("s")
+
+    def copy(self) -> None:
+        """Copies the sink to its URL, as it is now."""
+        for path in sorted(self.sink.rglob("*")):
+            if path.is_file():
+                write_file(f"{self.url}/{path.relative_to(self.sink)}", path.read_bytes())
 
     def run(self, **request: Any) -> WholeReport:
         """All that is pending; fails if something is withheld."""
@@ -80,7 +91,7 @@ class SinkWorld:
 
     def changes(self, table: str | None = None) -> list[tuple[str, str, Any, Any]]:
         """The published changes in order: table, operation, and the images before and after."""
-        lake = str(self.folder / "lake")
+        lake = self.settings.lake
         found = []
         for name in published_tables(lake, "s"):
             if table is None or str(name) == table:

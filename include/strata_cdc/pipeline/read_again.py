@@ -97,7 +97,8 @@ def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress]
 
 
 def _waiting(source: Source, engine: sa.Engine) -> list[TableToRead]:
-    if not source.settings.mirror_read_again or not source.settings.mirrors:
+    # No server has the rows of a sink's tables.
+    if source.is_sink or not source.settings.mirror_read_again or not source.settings.mirrors:
         return []
     folded = folds_names(source.name, engine)
     return [

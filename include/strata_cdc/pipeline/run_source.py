@@ -255,9 +255,6 @@ class _Whole:
     def _read_again(self) -> DumpReport | None:
         """What a run of all that is pending does in addition; a run of a part of the past does not do it."""
         wanted, settings = self._wanted, self._settings
-        if settings.source(wanted.source).is_sink:
-            # There is no server that has the rows.
-            return None
         if not self._has_mirrors() or wanted.until is not None or wanted.take is None:
             return None
         if not tables_to_read_again(wanted.source, settings=settings):

@@ -163,6 +163,10 @@ def _of_numbers(name: str, read: SourceNumbers | None) -> Iterator[Attention]:
     if read.error is not None:
         yield Attention(f"its numbers cannot be read: {read.error}", f"strata status --source {name}")
     yield from _of_times(name, read.numbers)
+    crossed = int(read.numbers.get("crossed_rows") or 0)
+    if crossed:
+        text = f"{counted(crossed, 'row')} landed that TiDB wrote under another schema than the one valid at the commit"
+        yield Attention(text, f"strata status --source {name}", urgency=Urgency.UNLOGGED)
 
 
 def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attention]:
@@ -177,10 +181,6 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
     elif left is not None and left < _PURGE_SECONDS:
         text = "the server may purge transactions that have not landed, in"
         yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, left)
-    crossed = int(numbers.get("crossed_rows") or 0)
-    if crossed:
-        text = f"{counted(crossed, 'row')} landed that TiDB wrote under another schema than the one valid at the commit"
-        yield Attention(text, f"strata status --source {name}", urgency=Urgency.UNLOGGED)
     still = numbers.get("progress_age_seconds")
     if still is not None and still > _STILL_SECONDS:
         text = "no landing has looked and no run has stored anything for"

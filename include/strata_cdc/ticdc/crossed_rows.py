@@ -19,6 +19,7 @@ from strata_cdc.ticdc.quadrants import Quadrant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.plan import Slice
     from strata_cdc.ticdc.history import SinkHistory, SinkVersion
     from strata_cdc.ticdc.windows import CommitWindow
@@ -37,20 +38,23 @@ def crossed_rows(
     counts = Counter[tuple[int, str, str, str, str]]()
     for one in window.rows:
         if isinstance(one, ChangeBatch | QuarantinedRows):
-            batch = one.batch if isinstance(one, ChangeBatch) else one.rows
-            paths, seqs = row_column(batch, "_binlog_file"), row_column(batch, "_seq").to_numpy()
-            valid = one.version_id if isinstance(one, ChangeBatch) else None
-            for path in paths.unique().to_pylist():
-                if written[path].number == valid:
-                    continue
-                mine = seqs[pc.equal(paths, path).to_numpy(zero_copy_only=False)]
-                some, of_each = np.unique(mine, return_counts=True)
-                for seq, count in zip(some.tolist(), of_each.tolist(), strict=True):
-                    ts = window.steps[seq - window.first_seq].ts
-                    for kind, quadrant in _crossings(written[path], ts, history):
-                        counts[seq, one.table.database, one.table.table, kind, quadrant] += count
-    for key, rows in sorted(counts.items()):
-        yield CrossedRows(*key, rows)
+            for path, seqs in _by_file(one, written):
+                some, rows = np.unique(seqs, return_counts=True)
+                for seq, count in zip(some.tolist(), rows.tolist(), strict=True):
+                    for crossing in _crossings(written[path], window.steps[seq - window.first_seq].ts, history):
+                        counts[(seq, one.table.database, one.table.table, *crossing)] += count
+    for key, count in sorted(counts.items()):
+        yield CrossedRows(*key, count)
+
+
+def _by_file(one: ChangeBatch | QuarantinedRows, written: Mapping[str, SinkVersion]) -> Iterator[tuple[str, Ints]]:
+    """The ordinals of rows, by file; without the files that have the version of the rows."""
+    batch = one.batch if isinstance(one, ChangeBatch) else one.rows
+    valid = one.version_id if isinstance(one, ChangeBatch) else None
+    paths, seqs = row_column(batch, "_binlog_file"), row_column(batch, "_seq").to_numpy()
+    for path in paths.unique().to_pylist():
+        if written[path].number != valid:
+            yield path, seqs[pc.equal(paths, path).to_numpy(zero_copy_only=False)]
 
 
 def _crossings(data: SinkVersion, ts: int, history: SinkHistory) -> Iterator[tuple[str, str]]:
