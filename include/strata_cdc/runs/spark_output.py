@@ -49,7 +49,7 @@ def job_failure(code: int, report: str, output: str) -> StrataError:
     """
     if code in {_REFUSED, _UNAVAILABLE}:
         with suppress(msgspec.DecodeError):
-            return _as_error(msgspec.json.decode(report, type=ErrorFacts))
+            return error_of(msgspec.json.decode(report, type=ErrorFacts))
     raised = raised_in(output)
     if raised is not None:
         return raised
@@ -61,10 +61,11 @@ def job_failure(code: int, report: str, output: str) -> StrataError:
 def raised_in(text: str) -> StrataError | None:
     """The last of Strata's errors that Spark's report of a failed task shows; None if it shows none."""
     raised = _RAISED.findall(text)
-    return _as_error(ErrorFacts(raised[-1][0], raised[-1][1].rstrip("."))) if raised else None
+    return error_of(ErrorFacts(raised[-1][0], raised[-1][1].rstrip("."))) if raised else None
 
 
-def _as_error(facts: ErrorFacts) -> StrataError:
+def error_of(facts: ErrorFacts) -> StrataError:
+    """The error of which these are the stored facts."""
     fields: dict[str, Any] = msgspec.structs.asdict(facts)
     name, message = fields.pop("error"), fields.pop("message")
     known = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}

@@ -115,6 +115,22 @@ def draft_plan(
     return _draft(source, engine, stream, taken, FailingTables()), taken.left
 
 
+def draft_range(
+    source: Source, engine: sa.Engine, stream: LandedStream, table: TableName, after: int, until: int
+) -> RunPlan:
+    """A plan, without a name, that reads one table's rows of transactions after < seq <= until: they are its only
+    interval, and whether they are pending or published does not matter.
+
+    Raises:
+        StreamHoleError: Some of these transactions were deleted by age.
+    """
+    interval = Interval(0, 0, after, until, str(stream.executed_at(until)))
+    taken = PlannedWork(TimeSpan(0, 0), (), RunRemainder(0, 0, 0, 0), 0)
+    draft = _Draft(source, stream, SchemaStore(engine), {}, {})
+    draft.add(Work(interval, frozenset({table})))
+    return draft.plan(taken)
+
+
 def _draft(
     source: Source, engine: sa.Engine, stream: LandedStream, taken: PlannedWork, failing: FailingTables
 ) -> RunPlan:
