@@ -50,7 +50,6 @@ def read_slice(
     """The rows of a slice of a landed segment, as `ReadSlice`.
 
     Args:
-        piece: The slice.
         columns: As of `decode_slice`.
 
     Raises:
