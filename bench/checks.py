@@ -119,7 +119,7 @@ def measure_inside(folder: str) -> None:
     spark.range(1).count()
     tasks = planned_tasks(url)
     begin = time.perf_counter()
-    outcomes = decode_all(tasks, spark.sparkContext, len(tasks))
+    outcomes = decode_all(tasks, spark, len(tasks))
     store_decoded(url, [file for outcome in outcomes for file in outcome.files])
     decoded = time.perf_counter() - begin
     begin = time.perf_counter()

@@ -53,7 +53,7 @@ def measure(folder: str) -> None:
     spark.range(1).count()
     begin = time.perf_counter()
     tasks = planned_tasks(url)
-    outcomes = decode_all(tasks, spark.sparkContext, len(tasks))
+    outcomes = decode_all(tasks, spark, len(tasks))
     decoded = store_decoded(url, [file for outcome in outcomes for file in outcome.files])
     staged = read_decoded(run_folder(lake, SOURCE, run)).files
     for interval, name in sorted({(file.interval, file.name) for file in staged}):

@@ -8,7 +8,7 @@ import json
 import socketserver
 import sys
 import threading
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,11 +64,8 @@ def shared_spark(session: Any, folder: Path) -> Iterator[dict[str, str]]:
     (folder / "spark-submit").chmod(0o755)
     with pytest.MonkeyPatch.context() as patched, socketserver.TCPServer(("127.0.0.1", 0), _Handler) as server:
         patched.setattr(session, "stop", lambda: None)
-        for job, name, opened in (
-            (check_interval, "open_session", session),
-            (decode_slices, "spark_context", nullcontext(session.sparkContext)),
-        ):
-            patched.setattr(job, name, lambda _, opened=opened: opened)
+        for job in (check_interval, decode_slices):
+            patched.setattr(job, "open_session", lambda _: session)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

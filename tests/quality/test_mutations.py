@@ -344,7 +344,7 @@ def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
 def test_spark_says_what_threads_say(spark: Any, tmp_path: Path) -> None:
     subjects = grouped(tmp_path, 4)
     tasks = [task_of(one, file) for one in subjects for file in one.files]
-    found = pass_in_spark(tasks, spark.sparkContext, CheckProgress())
+    found = pass_in_spark(tasks, spark, CheckProgress())
     engine = PassEngine(found, lambda *_: [])
     theirs = judge_interval(engine, "shop", INTERVAL, "now", subjects)
     assert list(theirs.failures) == by_pass(*subjects)

@@ -86,18 +86,6 @@ def test_a_command_submits_the_job(planned):
     assert read_decoded(Folder.open(run_url)).engine == report.engine
 
 
-def test_the_job_starts_no_session_of_spark_sql(planned, tmp_path, monkeypatch):
-    """Which takes two seconds, and no slice needs it."""
-    pipeline, run_url = planned
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Xlog:class+load:file={tmp_path}/%p")
-    done = submit("local[2]", pipeline.state, "decode_slices.py", "--run-url", run_url)
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = [line for log in tmp_path.iterdir() for line in log.read_text().splitlines()]
-    loaded = {words[1] for line in lines if (words := line.split())}
-    assert "org.apache.spark.SparkContext" in loaded
-    assert not {name for name in loaded if name.startswith("org.apache.spark.sql.") and name.endswith(".SparkSession")}
-
-
 def test_a_worker_that_is_killed_takes_no_row_along(planned, cluster):
     _, run_url = planned
     killed = []

@@ -45,19 +45,20 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 def read_slice(
-    piece: Slice, columns: Mapping[TableName, frozenset[str]] | None = None
+    slice_: Slice, columns: Mapping[TableName, frozenset[str]] | None = None
 ) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
     """The rows of a slice of a landed segment, as `ReadSlice`.
 
     Args:
+        slice_: The slice.
         columns: As of `decode_slice`.
 
     Raises:
         CorruptEventError: As `decode_slice`.
         LakeUnavailableError: The storage does not answer.
     """
-    with open_extents(piece.segment, ((part.begin, part.end) for part in piece.ranges())) as binlog:
-        yield from decode_slice(piece, binlog, columns=columns)
+    with open_extents(slice_.segment, ((part.begin, part.end) for part in slice_.ranges())) as binlog:
+        yield from decode_slice(slice_, binlog, columns=columns)
 
 
 def changes_of_table(

@@ -9,21 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import threading
-from contextlib import contextmanager
+import time
 from typing import TYPE_CHECKING
 
 from strata_cdc.config.engines import Engine, EngineChoice
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
+from strata_cdc.runs.in_spark import in_tasks
 from strata_cdc.spark_jobs.lifeline import end_with_task
-from strata_cdc.spark_jobs.session import spark_context
+from strata_cdc.spark_jobs.session import open_session
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     from strata_cdc.pipeline.decode.decode_slice import DecodeTask, SliceOutcome
 
@@ -34,36 +34,26 @@ UNAVAILABLE = 75
 PROGRESS_SECONDS = 5.0
 
 
-def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[SliceOutcome]:
+def decode_all(tasks: Sequence[DecodeTask], spark: SparkSession, partitions: int) -> list[SliceOutcome]:
     """Decodes slices, each wherever Spark has a free slot; returns the outcome of each, in their order.
 
     An error that another try cannot fix comes as a value: Spark would try again after an exception, and would pass on
     only its text."""
-    with _progress(context, len(tasks)):
-        outcomes: list[SliceOutcome] = context.parallelize(tasks, partitions).map(decode_table_by_table).collect()
-    return outcomes
+    return in_tasks(spark, tasks, decode_table_by_table, partitions=partitions, tell=_tell(len(tasks)))
 
 
-@contextmanager
-def _progress(context: SparkContext, tasks: int) -> Iterator[None]:
-    """Prints every few seconds how many tasks have ended, because the driver itself waits."""
-    over = threading.Event()
+def _tell(tasks: int) -> Callable[[int], None]:
+    """Prints every few seconds how many slices are decoded."""
+    shown_at = time.monotonic()
 
-    def tell() -> None:
-        tracker = context.statusTracker()
-        while not over.wait(PROGRESS_SECONDS):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    def tell(done: int) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= PROGRESS_SECONDS:
+            shown_at = time.monotonic()
             sys.stdout.write(f"decoded {done} of {tasks} slices\n")
             sys.stdout.flush()
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        over.set()
-        teller.join()
+    return tell
 
 
 def main(arguments: list[str]) -> int:
@@ -77,8 +67,13 @@ def main(arguments: list[str]) -> int:
     run = given.run_url.rstrip("/").rpartition("/")[2]
     try:
         tasks = planned_tasks(given.run_url)
-        with spark_context(f"strata decode {run}") as context:
-            outcomes = decode_all(tasks, context, given.partitions or len(tasks)) if tasks else []
+        outcomes = []
+        if tasks:
+            spark = open_session(f"strata decode {run}")
+            try:
+                outcomes = decode_all(tasks, spark, given.partitions or len(tasks))
+            finally:
+                spark.stop()
         for lost in (lost for outcome in outcomes for lost in outcome.failed):
             # The other tables continue; the check withholds these, and the run's last step fails.
             sys.stderr.write(json.dumps(to_plain(lost.error), ensure_ascii=False) + "\n")

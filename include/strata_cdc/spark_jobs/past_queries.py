@@ -15,8 +15,9 @@ import pyarrow as pa
 from strata_cdc.dialects.queries.spark import spark_sql
 from strata_cdc.errors import Permanent, QueryError, StrataError, one_line
 from strata_cdc.past.table_rows import NO_COLUMN, LoadedRows, view_of
+from strata_cdc.runs.in_spark import without_pandas_warning
 from strata_cdc.runs.spark_output import raised_in
-from strata_cdc.spark_jobs.session import query_session, without_pandas_warning
+from strata_cdc.spark_jobs.session import query_session
 from strata_cdc.startup.spark_logs import without_spark_logs
 
 if TYPE_CHECKING:

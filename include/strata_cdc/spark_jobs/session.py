@@ -1,26 +1,25 @@
-"""The one place that starts Spark: a context for jobs that run Python on a list, a session for those with tables.
+"""The one place that starts Spark, or connects to a server of Spark Connect.
 Not here: where it runs (spark-submit's `--master`), what it does (the jobs beside this file)."""
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from strata_cdc.environment import LIBRARIES
+from strata_cdc.runs.in_spark import without_pandas_warning
 from strata_cdc.runs.spark_output import PAGES
 from strata_cdc.startup import worker_daemon
 from strata_cdc.startup.spark import long_job, short_job, submit_environment
 from strata_cdc.startup.switch import QuickStart, is_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 SETTINGS = {
@@ -52,6 +51,8 @@ LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": short_job(),
 }
 """If Spark is only the driver: no port of it can be reached from other machines."""
+REMOTE = "SPARK_REMOTE"
+"""Address of a server of Spark Connect: sc://HOST:PORT. PySpark's sessions are then of this server."""
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """spark-submit gives this variable to a program of Python (core/.../deploy/PythonRunner.scala)."""
 WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__} if is_on(QuickStart.WORKERS) else {}
@@ -59,39 +60,25 @@ WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__}
 
 
 def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session under spark-submit, with spark-submit's master and settings.
+    """A session under spark-submit, with spark-submit's master and settings; or of the server of Spark Connect that
+    `SPARK_REMOTE` names, whose settings of the cluster are its own.
 
     Args:
         name: Shown in Spark's pages.
         settings: They override those of this file.
     """
+    if REMOTE in os.environ:
+        return _open(
+            name, {key: value for key, value in {**SETTINGS, **(settings or {})}.items() if _is_of_session(key)}
+        )
     spark = _open(name, {**_submitted_settings(), **(settings or {})})
     _show_pages(spark.sparkContext)
     return spark
 
 
-@contextmanager
-def spark_context(name: str) -> Iterator[SparkContext]:
-    """A context under spark-submit, with spark-submit's master and settings; stopped at the end of the block.
-
-    It starts two seconds sooner than a session, which loads all of Spark SQL, and ends a second sooner: nothing waits
-    for the server of accumulators, of which no job has any.
-
-    Args:
-        name: Shown in Spark's pages.
-    """
-    settings = _submitted_settings()
-    with without_pandas_warning():
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
-
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        context = SparkContext(conf=SparkConf().setAppName(name).setAll(list(settings.items())))
-    _show_pages(context)
-    try:
-        yield context
-    finally:
-        # `context.stop()` waits up to a second for that server. The process ends here, and the server with it.
-        context._jsc.stop()  # noqa: SLF001 - see above
+def _is_of_session(setting: str) -> bool:
+    """Whether a session may have a setting of its own: those of Spark SQL."""
+    return setting.startswith("spark.sql.")
 
 
 def _submitted_settings() -> dict[str, str]:
@@ -102,7 +89,7 @@ def _submitted_settings() -> dict[str, str]:
     return {**SETTINGS, **pages, **(WORKERS_OF_THIS_MACHINE if is_local else {})}
 
 
-def _show_pages(context: SparkContext) -> None:
+def _show_pages(context: Any) -> None:
     """Prints where Spark's pages are, if they are turned on."""
     if context.uiWebUrl:
         sys.stdout.write(f"{PAGES}{context.uiWebUrl}\n")
@@ -172,11 +159,3 @@ def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
         for key, value in settings.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
-
-
-@contextmanager
-def without_pandas_warning() -> Iterator[None]:
-    """PySpark 4.3 warns of pandas 3 when it is imported, and later; the functions used here work with pandas 3."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        yield

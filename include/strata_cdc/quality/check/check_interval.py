@@ -82,9 +82,8 @@ class Spark(Protocol):
     def read(self) -> Any:
         """The session's DataFrameReader."""
 
-    @property
-    def sparkContext(self) -> Any:  # noqa: N802  the name is Spark's
-        """Its context."""
+    def createDataFrame(self, data: Any) -> Any:  # noqa: N802  the name is Spark's
+        """A DataFrame of an Arrow table."""
 
 
 class CheckReport(Struct, frozen=True):
@@ -267,7 +266,7 @@ class _Judging:
         if self._in_threads:
             passed = pass_in_threads(tasks, self._progress)
         else:
-            passed = pass_in_spark(tasks, self._open_spark().sparkContext, self._progress)
+            passed = pass_in_spark(tasks, self._open_spark(), self._progress)
         self.firsts = passed.firsts()
         return PassEngine(passed, self._run_own)
 

@@ -1,4 +1,4 @@
-"""The pass over all staged files of a run: in threads of this process, or as one stage of Spark if that is faster.
+"""The pass over all staged files of a run: in threads of this process, or in Spark's tasks if that is faster.
 Not here: the pass over one file (`quality/checks/one_pass.py`), what follows from it
 (`quality/checks/pass_engine.py`)."""
 
@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata_cdc.quality.checks.before_after import split_edges
 from strata_cdc.quality.checks.one_pass import Pass, PassBuffers, pass_over
 from strata_cdc.quality.checks.passed import Between, Passed
 from strata_cdc.quality.checks.profile import FileProfile
+from strata_cdc.runs.in_spark import in_tasks_and_groups
 from strata_cdc.unforeseen import may_pass, what_happened
 
 if TYPE_CHECKING:
@@ -65,12 +67,12 @@ def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passe
         return Passed.from_passes(zip(ordered, pool.map(run, ordered), strict=True))
 
 
-def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgress) -> Passed:
-    """The same as one stage of Spark; of the images of files that continue in others, only hashes are shuffled.
+def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress) -> Passed:
+    """The same in Spark's tasks; of the images of files that continue in others, only hashes are shuffled.
 
     Args:
         tasks: The files.
-        context: A SparkContext.
+        spark: A session.
         progress: Receives what is done.
 
     Raises:
@@ -80,20 +82,17 @@ def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgre
     between: dict[str, Between] = {}
     groups = sorted({task.group for task in tasks})
     numbers = {group: at for at, group in enumerate(groups)}
-    files, rows = context.accumulator(0), context.accumulator(0)
+    # Which files are done is not known, so that it is at least this many rows.
+    least = list(accumulate(sorted(task.file.rows for task in tasks)))
+    done = 0
 
-    def run(task: FileTask) -> Iterator[tuple[int, Any]]:
-        passed = _pass_over(task)
-        files.add(1)
-        rows.add(task.file.rows)
-        yield -1, Pass(passed.profile, None, passed.firsts)
-        if passed.edges is not None:
-            for part, edges in split_edges(passed.edges, PARTS):
-                yield numbers[task.group] * PARTS + part, (passed.profile.first, task.file.url, edges)
+    def tell(files: int) -> None:
+        nonlocal done
+        done = files
 
-    with progress.following(lambda: (files.value, rows.value)):
-        shuffled = context.parallelize(tasks, len(tasks)).flatMap(run).groupByKey(max(1, len(tasks)))
-        outcomes = shuffled.flatMap(_compared).collect()
+    numbered = [_Numbered(number, numbers[task.group], task) for number, task in enumerate(tasks)]
+    with progress.following(lambda: (done, least[done - 1] if done else 0)):
+        outcomes = in_tasks_and_groups(spark, numbered, _with_edges, _compared, tell=tell) if tasks else []
     for key, value in outcomes:
         if key < 0:
             passes[value.profile.url] = value
@@ -103,9 +102,22 @@ def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgre
     return Passed(passes, between)
 
 
-def _compared(grouped: tuple[int, Any]) -> list[tuple[int, Any]]:
-    """Profiles as they are; the files of one part of a group's keys compared with each other."""
-    key, values = grouped
-    if key < 0:
-        return [(key, value) for value in values]
-    return [(key, Between.from_parts(values))]
+class _Numbered(NamedTuple):
+    number: int
+    group: int
+    task: FileTask
+
+
+def _with_edges(numbered: _Numbered) -> Iterator[tuple[int, Any]]:
+    """The pass over a file under a negative key, and what is to be compared with other files under those of its
+    group."""
+    passed = _pass_over(numbered.task)
+    yield -1 - numbered.number, Pass(passed.profile, None, passed.firsts)
+    if passed.edges is not None:
+        for part, edges in split_edges(passed.edges, PARTS):
+            yield numbered.group * PARTS + part, (passed.profile.first, numbered.task.file.url, edges)
+
+
+def _compared(key: int, values: list[Any]) -> Any:
+    """A profile as it is; the files of one part of a group's keys compared with each other."""
+    return values[0] if key < 0 else Between.from_parts(values)
