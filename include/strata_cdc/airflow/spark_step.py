@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import tempfile
 import time
 from abc import abstractmethod
@@ -15,16 +16,17 @@ from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from strata_cdc.airflow.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
-from strata_cdc.airflow.older import AirflowException, AirflowSkipException
+from strata_cdc.airflow.older import AirflowException, AirflowNotFoundException, AirflowSkipException
 from strata_cdc.airflow.retries import deciding
 from strata_cdc.airflow.task_logs import say, saying
 from strata_cdc.airflow.xcom import PlannedRun, read_planned
 from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
-from strata_cdc.errors import LakeUnavailableError, Permanent, RunClearedError, Transient
+from strata_cdc.errors import LakeUnavailableError, Permanent, RunClearedError, Transient, Usage
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
 from strata_cdc.quality.check.progress import CheckProgress
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.engines import EngineChoice
 
+CONNECTION = "spark_strata"
+"""Id of the connection that says where Spark is."""
+_PYTHON = "spark.pyspark.python"
+_DRIVER_PYTHON = "spark.pyspark.driver.python"
 _KEPT_BYTES = 10_000_000
 """How much of Spark's output is kept: its end."""
 _PROGRESS_SECONDS = 5.0
@@ -102,6 +108,28 @@ def _say_slices() -> Callable[[int, int], None]:
     return tell
 
 
+def _settings_of_connection() -> dict[str, str]:
+    """Spark's settings in the connection: `conf` in its extra, which the provider does not read.
+
+    Raises:
+        Usage: `conf` is not an object.
+    """
+    try:
+        extra = SparkSubmitHook.get_connection(CONNECTION).extra_dejson
+    except AirflowNotFoundException:
+        return {}
+    settings = extra.get("conf", {})
+    if not isinstance(settings, dict):
+        raise Usage(
+            f"`conf` in the extra of the connection {CONNECTION} is no object",
+            remedy='Write it as {"conf": {"spark.cores.max": "8"}}.',
+        )
+    if _PYTHON in settings and extra.get("deploy-mode") != "cluster":
+        # In client mode the driver is here, and its Python is this one, not that of the workers.
+        settings = {_DRIVER_PYTHON: sys.executable, **settings}
+    return {name: str(value) for name, value in settings.items()}
+
+
 class SparkStep(SparkSubmitOperator):
     """Does a step of a planned run here, or submits one of `spark_jobs/` on the cluster that the connection
     `spark_strata` names.
@@ -118,7 +146,7 @@ class SparkStep(SparkSubmitOperator):
         """Needs the XCom of `plan`."""
         self.planned = planned
         super().__init__(
-            conn_id="spark_strata",
+            conn_id=CONNECTION,
             application=str(JOBS / self.step.program),
             name=f"strata {options['task_id']}",
             driver_memory="1g",
@@ -171,6 +199,7 @@ class SparkStep(SparkSubmitOperator):
             raise Permanent(mixed, remedy=f"In the environment of Airflow's workers: {how_to_fix(mixed)}")
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
         # The connection may be in one of the variables that Spark does not get.
+        self.conf = {**self.conf, **_settings_of_connection()}
         self._hook = self._get_hook()
 
         def tell_pages(address: str) -> None:

@@ -15,9 +15,11 @@ from strata_cdc.errors import ErrorFacts, Permanent, StrataError
 _REFUSED: Final = 65
 _UNAVAILABLE: Final = 75
 """Exit codes of the jobs (`EX_DATAERR`, `EX_TEMPFAIL` of sysexits.h): their report is one of Strata's errors."""
+KERNELS: Final = "kernels are not linked "
+"""What a job prints before the machines whose processors the linked kernels are not for."""
 PAGES: Final = "Spark's pages: "
 """What a job prints before the address of Spark's own pages, if they are turned on."""
-_OWN: Final = re.compile(rf"(?:decoded|checking|checked|held) [\d,]+ |{PAGES}")
+_OWN: Final = re.compile(rf"(?:decoded|checking|checked|held) [\d,]+ |{PAGES}|{KERNELS}")
 _RAISED: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
 """The error of a task that Spark tried again, as Spark's own report shows it."""
 _SHOWN_CHARACTERS: Final = 2000

@@ -13,10 +13,13 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.quality.check.check_interval import Checking, check_interval
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS
 from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.quality.check.run_pass import SMALL_BYTES
 from strata_cdc.spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from strata_cdc.spark_jobs.lifeline import end_with_task
 from strata_cdc.spark_jobs.session import open_session
@@ -32,6 +35,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--checks", help="folder of users' own expectations, one file a table")
     parser.add_argument("--compare-keys", default=str(DEFAULT_KEYS), help="a number, or all")
+    parser.add_argument("--small-bytes", type=int, default=SMALL_BYTES, help="above this, Spark's tasks read the files")
     given = parser.parse_args(arguments)
     end_with_task()
     lake, _, source, run = given.run_url.rstrip("/").rsplit("/", 3)
@@ -40,7 +44,7 @@ def main(arguments: list[str]) -> int:
     def open_spark() -> SparkSession:
         return open_session(f"strata check {run}")
 
-    checking = Checking.of(given.checks, given.compare_keys)
+    checking = replace(Checking.of(given.checks, given.compare_keys), small_bytes=given.small_bytes)
     try:
         report = check_interval(lake, source, run, open_spark, checking, CheckProgress(_write))
         sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -16,8 +17,11 @@ from strata_cdc.config.engines import Engine, EngineChoice
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
 from strata_cdc.runs.in_spark import in_tasks
+from strata_cdc.runs.spark_output import KERNELS
 from strata_cdc.spark_jobs.lifeline import end_with_task
 from strata_cdc.spark_jobs.session import open_session
+from strata_cdc.startup.linked import are_linked
+from strata_cdc.startup.processor import processor_level
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -39,7 +43,16 @@ def decode_all(tasks: Sequence[DecodeTask], spark: SparkSession, partitions: int
 
     An error that another try cannot fix comes as a value: Spark would try again after an exception, and would pass on
     only its text."""
-    return in_tasks(spark, tasks, decode_table_by_table, partitions=partitions, tell=_tell(len(tasks)))
+    outcomes = in_tasks(spark, tasks, _decode, partitions=partitions, tell=_tell(len(tasks)))
+    unlinked = sorted({machine for _, machine in outcomes if machine})
+    if unlinked:
+        sys.stdout.write(f"{KERNELS}for the processors of {', '.join(unlinked)}: Numba compiles them, for a minute\n")
+    return [outcome for outcome, _ in outcomes]
+
+
+def _decode(task: DecodeTask) -> tuple[SliceOutcome, str]:
+    """The outcome, and the machine if the linked kernels are not for its processor."""
+    return decode_table_by_table(task), "" if are_linked() else f"{platform.node()} ({processor_level()})"
 
 
 def _tell(tasks: int) -> Callable[[int], None]:

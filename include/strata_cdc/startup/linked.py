@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +36,27 @@ def library_paths() -> tuple[Path, Path] | None:
     return _FOLDER / "__pycache__" / f"{stem}.so", _FOLDER / "__pycache__" / f"{stem}.py"
 
 
+def _usable_paths() -> tuple[Path, Path] | None:
+    if is_plain_python() or has_checked_bounds() or not is_on(QuickStart.KERNELS):
+        return None
+    paths = library_paths()
+    return paths if paths is not None and all(path.exists() for path in paths) else None
+
+
+@cache
+def are_linked() -> bool:
+    """Whether kernels of this process need not be compiled: there is a library for this processor."""
+    return _usable_paths() is not None
+
+
 def linked_kernels(compile_now: Callable[[str], Callable[..., Any]]) -> dict[str, Callable[..., Any]] | None:
     """The kernels of the library by `file.name`; None if there is none, or another mode is wanted.
 
     Args:
         compile_now: Gives the kernel of a name for arguments that the library has no code for.
     """
-    if is_plain_python() or has_checked_bounds() or not is_on(QuickStart.KERNELS):
-        return None
-    paths = library_paths()
-    if paths is None or not all(path.exists() for path in paths):
+    paths = _usable_paths()
+    if paths is None:
         return None
     library, caller = paths
     spec = importlib.util.spec_from_file_location(f"strata_cdc.binlog.kernels.{NAME}", caller)

@@ -19,7 +19,7 @@ from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.quality.check.run_pass import is_small, pass_in_spark, pass_in_threads
+from strata_cdc.quality.check.run_pass import SMALL_BYTES, is_small, pass_in_spark, pass_in_threads
 from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.own_columns import VersionsBefore
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
@@ -67,6 +67,8 @@ class Checking(Struct, frozen=True):
     """Folder of users' own expectations."""
     compare_keys: int | None = DEFAULT_KEYS
     """Of how many keys of a table and interval the first image is compared with earlier intervals; None for all."""
+    small_bytes: int = SMALL_BYTES
+    """Up to this size of all files, threads of this process read them."""
 
     @classmethod
     def of(cls, own_expectations: str | None, compare_keys: int | str) -> Checking:
@@ -160,7 +162,7 @@ def check_interval(
     subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
     everything = [subject for some in subjects.values() for subject in some]
     forget_docs(folder)
-    judging = _Judging(run, open_spark, progress, in_threads=_in_threads(decoded))
+    judging = _Judging(run, open_spark, progress, in_threads=_in_threads(decoded, checking))
     files = sum(len(subject.files) for subject in everything)
     rows = sum(file.rows for subject in everything for file in subject.files)
     with progress.running(len({judged.table for judged in everything}), files, rows, sum(map(count_rules, everything))):
@@ -237,13 +239,15 @@ def _no_spark() -> Spark:
 def _needs_spark(folder: Folder, checking: Checking) -> bool:
     plan, decoded = read_plan(folder), read_staged(folder)
     tables = sorted({(table.database, table.table) for table in plan.tables})
-    return not _in_threads(decoded) or any(own_rules(checking.own_expectations, TableName(*name)) for name in tables)
+    return not _in_threads(decoded, checking) or any(
+        own_rules(checking.own_expectations, TableName(*name)) for name in tables
+    )
 
 
-def _in_threads(decoded: Decoded) -> bool:
+def _in_threads(decoded: Decoded, checking: Checking) -> bool:
     """Whether the pass over the files is done here: what was decoded without Spark is checked without it."""
     is_local = decoded.engine is not None and decoded.engine.engine is Engine.LOCAL
-    return is_local or is_small(file.size_bytes for file in decoded.files)
+    return is_local or is_small((file.size_bytes for file in decoded.files), checking.small_bytes)
 
 
 class _Judging:

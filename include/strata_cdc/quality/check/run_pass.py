@@ -44,9 +44,9 @@ def _pass_over(task: FileTask) -> Pass:
         return Pass(FileProfile(task.file.url, error=what_happened(error)), None)
 
 
-def is_small(sizes: Iterable[int]) -> bool:
+def is_small(sizes: Iterable[int], small_bytes: int) -> bool:
     """Whether threads of one process are enough for files of these sizes (bytes)."""
-    return sum(sizes) <= SMALL_BYTES
+    return sum(sizes) <= small_bytes
 
 
 def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passed:
