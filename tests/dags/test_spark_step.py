@@ -7,6 +7,9 @@ import json
 import logging
 import os
 import re
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,7 @@ from strata_cdc.airflow.retries import RetryTransient
 from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkDiedError
 from strata_cdc.airflow.task_logs import failure_lines
 from strata_cdc.airflow.xcom import PlannedRun
-from strata_cdc.errors import LakeUnavailableError, SchemaGapError
+from strata_cdc.errors import LakeUnavailableError, SchemaGapError, Usage
 from strata_cdc.runs.specs import RunRemainder
 from strata_cdc.values import to_plain
 
@@ -117,6 +120,69 @@ def test_the_error_is_the_jobs_own(step: Step, facts: Any, code: int, kind: Any,
         assert lines == [
             "problem: no schema for d.t (SchemaGapError)", "location: table d.t", "what to do: Take a snapshot.",
         ]  # fmt: skip
+
+
+def connection(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    given = {"conn_type": "spark", "host": "spark://master", "port": 7077, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_STRATA", json.dumps(given))
+
+
+def test_settings_of_spark_come_with_the_connection(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's Python stays that of the task."""
+    conf = {"spark.pyspark.python": "./environment/bin/python", "spark.cores.max": 8, "spark.log.level": "INFO"}
+    connection(monkeypatch, conf=conf)
+    step.run(f"echo \"$@\" > {step.folder}/given; echo '{REPORT}'")
+    given = (step.folder / "given").read_text()
+    for setting in ("spark.pyspark.python=./environment/bin/python", "spark.cores.max=8", "spark.log.level=INFO",
+                    f"spark.pyspark.driver.python={sys.executable}"):  # fmt: skip
+        assert f"--conf {setting} " in given
+    assert "spark.log.level=WARN" not in given
+    connection(monkeypatch, conf="spark.cores.max=8")
+    with pytest.raises(Usage, match="`conf` in the extra of the connection spark_strata is no object"):
+        step.run(f"echo '{REPORT}'")
+
+
+class ResourceManager(BaseHTTPRequestHandler):
+    """YARN's, as far as the provider asks it: an application runs, and has succeeded at the next look."""
+
+    states = iter(())
+
+    def do_GET(self) -> None:
+        state = next(ResourceManager.states)
+        app = {"state": state, "finalStatus": "SUCCEEDED" if state == "FINISHED" else "UNDEFINED"}
+        content = json.dumps({"app": app}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(("kept", "submitted"), [({}, 1), ({"spark_job_id": "application_1_0001"}, 0)])
+def test_a_task_that_is_tried_again_finds_its_driver(
+    step: Step, monkeypatch: pytest.MonkeyPatch, kept: dict[str, str], submitted: int
+) -> None:
+    """In cluster mode; the second try of a task that was killed does not submit its job again."""
+    ResourceManager.states = iter(["RUNNING", "FINISHED", "FINISHED"] if kept else ["FINISHED"])
+    with HTTPServer(("127.0.0.1", 0), ResourceManager) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": address}
+        given = {"conn_type": "spark", "host": "yarn", "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_STRATA", json.dumps(given))
+        store = SimpleNamespace(get=kept.get, set=kept.__setitem__)
+        ti = SimpleNamespace(try_number=1, xcom_push=lambda *_: None, stats_tags={})
+        script = f"echo x >> {step.folder}/submitted; echo 'Submitted application application_1_0001'"
+        step.run(script, context={"ti": ti, "task_state_store": store})
+        server.shutdown()
+    assert kept == {"spark_job_id": "application_1_0001"}
+    submits = step.folder / "submitted"
+    assert (len(submits.read_text().splitlines()) if submits.exists() else 0) == submitted
+
+
+def test_a_step_that_is_cleared_is_done_again(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert DecodeStep(task_id="step", planned={}).is_job_succeeded("SUCCEEDED") is False
 
 
 def test_spark_gets_no_secrets_of_airflow(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,16 +44,20 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
 __all__ = ["wheel"]
 
-LIFE = """
+TRANSACTIONS = 30
+MADE = """
 CREATE DATABASE shop; USE shop; SET SESSION cte_max_recursion_depth = 1000000;
-CREATE TABLE items (id INT PRIMARY KEY, label VARCHAR(200));
-INSERT INTO items WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
-  SELECT i, CONCAT('label ', REPEAT(i, 20)) FROM n;
+CREATE TABLE items (id INT PRIMARY KEY, label VARCHAR(600));
+"""
+INSERT = """INSERT INTO items WITH RECURSIVE n (i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last})
+  SELECT i, CONCAT('label ', REPEAT(i, 80)) FROM n;"""
+CHANGED = """
 ALTER TABLE items ADD COLUMN price DECIMAL(8, 2) NOT NULL DEFAULT 1 FIRST;
 UPDATE items SET price = id / 100 + 2 WHERE id <= 20000;
 ALTER TABLE items RENAME COLUMN label TO name;
 DELETE FROM items WHERE id % 3 = 0;
 """
+LIFE = MADE + "".join(INSERT.format(first=at * 2000 + 1, last=at * 2000 + 2000) for at in range(TRANSACTIONS)) + CHANGED
 ROWS = 60000 + 20000 + 20000
 SECONDS = 600
 
@@ -84,7 +88,7 @@ def settings(
 @pytest.fixture(scope="module")
 def planned(settings: Settings) -> PlanReport:
     report = ingest.plan("shop", None, None, settings=settings)
-    assert report.slices >= 20
+    assert report.slices >= 12
     return report
 
 

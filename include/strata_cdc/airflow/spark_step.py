@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from msgspec import Struct
 
 from strata_cdc.airflow.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
 from strata_cdc.airflow.older import AirflowException, AirflowNotFoundException, AirflowSkipException
@@ -108,26 +109,40 @@ def _say_slices() -> Callable[[int, int], None]:
     return tell
 
 
-def _settings_of_connection() -> dict[str, str]:
-    """Spark's settings in the connection: `conf` in its extra, which the provider does not read.
+class _Connection(Struct, frozen=True):
+    """What the connection says that the provider does not read, or does not act on."""
 
-    Raises:
-        Usage: `conf` is not an object.
-    """
-    try:
-        extra = SparkSubmitHook.get_connection(CONNECTION).extra_dejson
-    except AirflowNotFoundException:
-        return {}
-    settings = extra.get("conf", {})
-    if not isinstance(settings, dict):
-        raise Usage(
-            f"`conf` in the extra of the connection {CONNECTION} is no object",
-            remedy='Write it as {"conf": {"spark.cores.max": "8"}}.',
-        )
-    if _PYTHON in settings and extra.get("deploy-mode") != "cluster":
-        # In client mode the driver is here, and its Python is this one, not that of the workers.
-        settings = {_DRIVER_PYTHON: sys.executable, **settings}
-    return {name: str(value) for name, value in settings.items()}
+    conf: dict[str, str] = {}
+    """Spark's settings: `conf` in its extra."""
+    tracks_yarn: bool = False
+    """Whether a driver on YARN is followed by its id, so that a task that is tried again finds it."""
+    tracks_kubernetes: bool = False
+    """Likewise on Kubernetes."""
+
+    @classmethod
+    def read(cls) -> _Connection:
+        """The connection as it is now; empty if there is none.
+
+        Raises:
+            Usage: `conf` is not an object.
+        """
+        try:
+            found = SparkSubmitHook.get_connection(CONNECTION)
+        except AirflowNotFoundException:
+            return cls()
+        extra, master = found.extra_dejson, f"{found.conn_type}://{found.host or ''}"
+        settings = extra.get("conf", {})
+        if not isinstance(settings, dict):
+            raise Usage(
+                f"`conf` in the extra of the connection {CONNECTION} is no object",
+                remedy='Write it as {"conf": {"spark.cores.max": "8"}}.',
+            )
+        is_cluster = extra.get("deploy-mode") == "cluster"
+        if _PYTHON in settings and not is_cluster:
+            # In client mode the driver is here, and its Python is this one, not that of the workers.
+            settings = {_DRIVER_PYTHON: sys.executable, **settings}
+        conf = {name: str(value) for name, value in settings.items()}
+        return cls(conf, is_cluster and "yarn" in master, is_cluster and "k8s" in master)
 
 
 class SparkStep(SparkSubmitOperator):
@@ -154,6 +169,12 @@ class SparkStep(SparkSubmitOperator):
             conf={"spark.log.level": "WARN", "spark.driver.extraJavaOptions": short_job()},
             **options,
         )
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Never, to the provider, which would not submit a job again that has succeeded once: a task that was cleared
+        is to do its step again, and one that was killed at its end may."""
+        del status
+        return False
 
     @abstractmethod
     def do_here(self, planned: PlannedRun) -> str | None:
@@ -199,8 +220,14 @@ class SparkStep(SparkSubmitOperator):
             raise Permanent(mixed, remedy=f"In the environment of Airflow's workers: {how_to_fix(mixed)}")
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
         # The connection may be in one of the variables that Spark does not get.
-        self.conf = {**self.conf, **_settings_of_connection()}
+        connection = _Connection.read()
+        self.conf = {**(self.conf or {}), **connection.conf}
+        self._yarn_track_via_rm_api = connection.tracks_yarn
+        self._track_driver_via_k8s_api = connection.tracks_kubernetes
         self._hook = self._get_hook()
+        if connection.tracks_yarn:
+            # Kept by the hook, which would ask for the connection again while its variable is gone.
+            self._hook._get_yarn_rm_base_url()  # noqa: SLF001  see above
 
         def tell_pages(address: str) -> None:
             if context:
