@@ -63,6 +63,18 @@ def test_no_mapped_task_is_called_by_a_number(dags):
     assert "source" in template.render(task=SimpleNamespace(source="source", op_args=("source",)))
 
 
+def test_nothing_is_mapped_by_slice_or_table(dags):
+    """A mapped task has 1,024 instances at most (`core.max_map_length`): a run has more slices, and a server more
+    tables."""
+    mapped = set()
+    for dag in dags.values():
+        for node in [*dag.tasks, *dag.task_group.get_task_group_dict().values()]:
+            for name in ("_expand_input", "op_kwargs_expand_input", "expand_input"):
+                found = getattr(node, name, None)
+                mapped |= set(getattr(found, "value", None) or ())
+    assert mapped == {"source"}
+
+
 def test_exactly_these_dags(dags):
     assert set(dags) == {
         "dump_tables",
