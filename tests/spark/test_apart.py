@@ -167,7 +167,9 @@ def test_a_connection_is_all_that_it_takes(
     assert seen == {"./environment/bin/python"}
     assert decoded(planned) == here
     step(CheckStep, planned)
-    assert not [failure for verdict in read_verdicts(Folder.open(planned.run_url)) for failure in verdict.failures]
+    assert not [
+        failure for verdict in read_verdicts(Folder.open(planned.run_url)).values() for failure in verdict.failures
+    ]
 
 
 def test_a_worker_an_executor_and_a_driver_are_killed(
@@ -248,9 +250,10 @@ def test_by_spark_connect(cluster: Apart, planned: PlanReport, here: dict[str, s
         run(str(JOBS / "decode_slices.py"), "--run-url", planned.run_url)
         assert decoded(planned) == here
         run(str(JOBS / "check_interval.py"), "--run-url", planned.run_url, "--small-bytes", "0")
-        assert [verdict.tables for verdict in read_verdicts(Folder.open(planned.run_url))] == [
-            verdict.tables for verdict in before
-        ]
+        after = read_verdicts(Folder.open(planned.run_url))
+        assert {start: verdict.tables for start, verdict in after.items()} == {
+            start: verdict.tables for start, verdict in before.items()
+        }
         (tmp_path / "program.py").write_text(PROGRAM.format(remote=remote))
         said = run(str(tmp_path / "program.py")).split()
         assert said == ["100", str(ROWS), "pyspark.sql.connect.session"]

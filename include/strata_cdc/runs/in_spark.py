@@ -37,7 +37,7 @@ def in_tasks(
         values: What is pickled, and not empty.
         run: A function of a module that the workers have.
         partitions: The number of tasks; by default one for each value.
-        tell: Is told every second how many tasks have ended.
+        tell: Called with the number of tasks that have ended, every second.
     """
     tasks = partitions or len(values)
 
@@ -125,7 +125,7 @@ def is_remote(spark: Any) -> bool:
 
 @contextmanager
 def _following(spark: Any, tasks: int, tell: Callable[[int], None]) -> Iterator[None]:
-    """Inside the block, `tell` is told how many tasks of the stage with this many tasks have ended."""
+    """Inside the block, `tell` is called with the number of ended tasks of the stage with this many tasks."""
     done = 0
 
     def look(stages: Iterable[tuple[int, int]]) -> None:
