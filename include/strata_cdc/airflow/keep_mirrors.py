@@ -5,7 +5,7 @@ Every hour, the mirrors of each source that have `compact_files` small files or 
 compacted, and files that only states older than `keep_mirror_hours` need are deleted. No row changes; readers and
 updates of a mirror continue meanwhile. Many short intervals of the past become one (`merge_minutes`), and their files
 in each change table become few; of intervals older than `merge_days` there is one for each day. Run folders and
-quarantine beyond `keep_runs_days` are deleted. The task's log says what was done; `strata housekeep --dry-run` says what
+quarantine beyond `keep_runs_days` are deleted. The task's log says what was done, and `strata housekeep --dry-run` what
 would be.
 """
 

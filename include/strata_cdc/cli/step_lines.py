@@ -12,6 +12,7 @@ from strata_cdc.cli.terminal import Terminal
 from strata_cdc.counted import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from strata_cdc.landing.land_state import LandProgress
@@ -22,14 +23,20 @@ _LINE_SECONDS = 10.0
 """Without a terminal, the interval between two lines of progress of a step that takes long."""
 
 
+_TELLING_SECONDS = 5.0
+"""A step that has worked for so long has a rate."""
+_UNITS = ((3600, "hour"), (60, "minute"), (1, "second"))
+
+
 class StepLines:
     """Shows steps; a `with` block clears the bar of the last one."""
 
-    def __init__(self, *, shown: bool) -> None:
+    def __init__(self, *, shown: bool, clock: Callable[[], float] = time.monotonic) -> None:
         """Begins with nothing.
 
         Args:
             shown: Whether anything is; a program that reads JSON wants no lines.
+            clock: Seconds.
         """
         self._console = Terminal(markup=False, highlight=False, quiet=not shown)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -38,7 +45,8 @@ class StepLines:
         )
         self._step = ""
         self._task = self._bar.add_task("", visible=False)
-        self._shown_at = time.monotonic()
+        self._clock = clock
+        self._began = self._shown_at = clock()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -51,7 +59,8 @@ class StepLines:
 
     def begin(self, step: str) -> None:
         """A step begins."""
-        self._step, self._shown_at = step, time.monotonic()
+        self._step, self._shown_at = step, self._clock()
+        self._began = self._shown_at
         self._bar.reset(self._task, total=None, description=f"{step:<{_WIDTH}}", visible=True)
 
     def landed(self, progress: LandProgress) -> None:
@@ -68,11 +77,27 @@ class StepLines:
         self._line(step, summary)
 
     def _so_far(self, line: str, done: int, of: int) -> None:
+        now = self._clock()
+        line += time_left(now - self._began, done, of)
         self._bar.update(self._task, description=f"{self._step:<{_WIDTH}} {line}", completed=done, total=of or None)
-        now = time.monotonic()
         if not self._console.is_terminal and now - self._shown_at >= _LINE_SECONDS:
             self._shown_at = now
             self._line(self._step, line)
 
     def _line(self, step: str, text: str) -> None:
         self._console.print(f"{step:<{_WIDTH}} {text}", soft_wrap=True)
+
+
+def time_left(seconds: float, done: int, of: int) -> str:
+    """What is left of a step, at the rate so far; empty as long as too little is done to tell.
+
+    Args:
+        seconds: Since it began.
+        done: So much is done.
+        of: Of so much.
+    """
+    if seconds < _TELLING_SECONDS or not 0 < done < of:
+        return ""
+    left = seconds * (of - done) / done
+    unit, name = next((unit for unit in _UNITS if left >= 2 * unit[0]), _UNITS[-1])
+    return f", about {counted(max(1, round(left / unit)), name)} left"
