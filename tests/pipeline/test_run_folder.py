@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from strata_cdc.changes.plan import Range, SliceTable
 from strata_cdc.errors import DamagedFileError, ErrorFacts, StoreFormatError, Usage
 from strata_cdc.files.stored import decode_stored
+from strata_cdc.pipeline.decode.decode_slice import _tasks_of, planned_tasks
 from strata_cdc.runs import run_folder as folder_of
 from strata_cdc.runs.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
 from strata_cdc.runs.run_past import EarlierTable, RunPast, read_past, write_past
@@ -148,19 +151,18 @@ def test_a_run_that_is_not_there_is_told_in_the_first_line(tmp_path: Path) -> No
 
 def test_the_value_at_fault_is_named_by_its_path(folder: Folder) -> None:
     stored = json.loads(folder.read("plan.json"))
-    stored["slices"][0]["tables"][0]["version_id"] = "seven"
+    stored["slices"][0]["tables"][0] = "seven"
     folder.write("plan.json", json.dumps(stored).encode())
-    with pytest.raises(DamagedFileError, match=r"`\$\.slices\[0\]\.tables\[0\]\.version_id`") as caught:
+    with pytest.raises(DamagedFileError, match=r"`\$\.slices\[0\]\.tables\[0\]`") as caught:
         read_plan(folder)
     assert "strata plan" in str(caught.value)
 
 
-def test_a_slice_is_stored_as_it_always_was(folder: Folder) -> None:
-    """Plans are named by the digest of their bytes, and older versions read them."""
+def test_a_slice_is_stored_with_numbers_of_its_tables(folder: Folder) -> None:
     (stored,) = json.loads(folder.read("plan.json"))["slices"]
     assert [*stored] == [
         "source", "segment", "binlog_file", "begin", "end", "binlog_pos", "first_seq", "first_row", "clock", "inside",
-        "table_maps", "tables", "more", "interval_start",
+        "table_maps", "more", "tables", "interval_start",
     ]  # fmt: skip
     assert stored["more"] == [
         {"begin": 100, "end": 120, "binlog_pos": 100, "first_seq": 2, "clock": 6, "prepared_seq": 1}
@@ -212,5 +214,30 @@ def test_a_past_has_each_table_that_has_a_name(folder: Folder) -> None:
 def test_a_version_that_shows_what_is_sensitive_refuses_the_plan() -> None:
     """The reader of those versions knew formats up to 2."""
     plan = msgspec.structs.replace(PLAN, sensitive={"d.t": ("mail",)})
-    with pytest.raises(StoreFormatError, match="format 3, this version reads up to 2"):
+    with pytest.raises(StoreFormatError, match="format 4, this version reads up to 2"):
         decode_stored(msgspec.json.encode(plan), RunPlan, newest=2, file="plan.json", remedy="")
+
+
+def test_a_plan_has_each_definition_once(tmp_path: Path) -> None:
+    tables = [SliceTable("d", f"t{number}", 7, f'{{"name": "{"x" * 10_000}{number}"}}') for number in range(5)]
+    slices = tuple(replace(PIECE, begin=number, tables=(tables[number % 5], tables[0])) for number in range(1000))
+    versions = tuple(PlannedVersion(7, "d", table.table, table.definition) for table in tables)
+    found = run_folder(str(tmp_path), "s", "r")
+    folder_of.write_plan(found, plan := replace(PLAN, slices=slices, versions=versions))
+    assert read_plan(found) == plan
+    assert len(found.read("plan.json")) < 5 * 11_000 + 1000 * 400
+    assert len({id(table) for piece in read_plan(found).slices for table in piece.tables}) == 5
+
+
+def test_a_task_is_handed_on_as_its_number(tmp_path: Path) -> None:
+    found = run_folder(str(tmp_path), "s", "r")
+    folder_of.write_plan(found, replace(PLAN, slices=(PIECE, replace(PIECE, begin=5))))
+    tasks = planned_tasks(found.url)
+    handed = pickle.dumps(tasks)
+    assert len(handed) < 600
+    assert pickle.loads(handed) == tasks
+    assert pickle.loads(pickle.dumps(replace(tasks[1], plan=None))) == replace(tasks[1], plan=None)
+    folder_of.write_plan(found, replace(PLAN, slices=(PIECE,)))
+    _tasks_of.cache_clear()
+    with pytest.raises(DamagedFileError, match="replaced while its slices were decoded"):
+        pickle.loads(handed)

@@ -16,7 +16,7 @@ from strata_cdc.errors import DamagedFileError, ErrorFacts, RunClearedError, Usa
 from strata_cdc.files.storage import Folder, content_digest, list_files, list_folders
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.run_name import RunKind, RunName
-from strata_cdc.runs.run_plan import RunPlan, decode_plan
+from strata_cdc.runs.run_plan import RunPlan, decode_plan, encode_plan
 from strata_cdc.runs.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.tables.write import StagedFile  # noqa: TC001  likewise
 
@@ -111,7 +111,7 @@ def run_folder(lake: str, source: str, run: str) -> Folder:
 
 def write_plan(folder: Folder, plan: RunPlan) -> None:
     """Stores the plan of a run."""
-    folder.write(PLAN, msgspec.json.encode(plan))
+    folder.write(PLAN, encode_plan(plan))
 
 
 def read_plan(folder: Folder) -> RunPlan:

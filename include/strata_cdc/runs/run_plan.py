@@ -3,10 +3,13 @@ Not here: making it (`pipeline/plan/`), reading it from the run folder (`run_fol
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from strata_cdc.changes.plan import Slice
+from strata_cdc.changes.plan import Slice, SliceTable
 from strata_cdc.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.specs import (
@@ -18,6 +21,8 @@ from strata_cdc.runs.specs import (
     StatementLogged,
 )
 
+_Value = TypeVar("_Value")
+
 
 class PlannedSlice(Slice, frozen=True, kw_only=True):
     """A slice, and the interval that owns it."""
@@ -26,10 +31,10 @@ class PlannedSlice(Slice, frozen=True, kw_only=True):
     """Microseconds UTC."""
 
 
-PLAN_FORMAT = 3
+PLAN_FORMAT = 4
 """Number of the stored form of a plan. Every older form can still be opened; 1 had no number. A version that wrote
 format 2 may not know `sensitive`, and would show those values. From 3 on, each table of a plan is in `past.json`
-(`run_past.py`)."""
+(`run_past.py`). From 4 on, each definition and each table of slices is stored once, whatever the number of slices."""
 
 
 class RunPlan(Struct, frozen=True):
@@ -67,6 +72,75 @@ class RunPlan(Struct, frozen=True):
         return tuple(table for table in self.tables if table.interval == interval.start)
 
 
+class _StoredSlice(PlannedSlice, frozen=True, kw_only=True):
+    tables: tuple[int, ...] = ()  # type: ignore[assignment]  # numbers of `_StoredPlan.slice_tables`
+
+
+class _StoredVersion(Struct, frozen=True, array_like=True):
+    """A `PlannedVersion` or a `SliceTable`."""
+
+    version_id: int
+    database: str
+    table: str
+    definition: int
+    """Number of a definition in `_StoredPlan.definitions`."""
+
+
+class _StoredPlan(RunPlan, frozen=True, kw_only=True):
+    slices: tuple[_StoredSlice, ...] = ()
+    versions: tuple[_StoredVersion, ...] = ()  # type: ignore[assignment]  # as it is stored
+    slice_tables: tuple[_StoredVersion, ...] = ()
+    definitions: tuple[str, ...] = ()
+
+
+class _Once(Generic[_Value]):
+    """Values that are stored once, and their numbers."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[_Value, int] = {}
+
+    def number(self, value: _Value) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+
+def encode_plan(plan: RunPlan) -> bytes:
+    """The stored form of a plan."""
+    definitions, tables = _Once[str](), _Once[SliceTable]()
+
+    def stored(value: PlannedVersion | SliceTable) -> _StoredVersion:
+        return _StoredVersion(value.version_id, value.database, value.table, definitions.number(value.definition))
+
+    slices = [
+        _StoredSlice(**asdict(piece) | {"tables": tuple(map(tables.number, piece.tables))}) for piece in plan.slices
+    ]
+    changed = {
+        "slices": tuple(slices),
+        "versions": tuple(map(stored, plan.versions)),
+        "slice_tables": tuple(map(stored, tables.numbers)),
+        "format": PLAN_FORMAT,
+    }
+    return msgspec.json.encode(_StoredPlan(**asdict(plan) | changed, definitions=tuple(definitions.numbers)))
+
+
+def _from_stored(content: bytes) -> RunPlan:
+    found = msgspec.json.decode(content, type=_StoredPlan)
+    texts = found.definitions
+    # Each table is one value, whatever the number of slices that have it.
+    tables = [SliceTable(one.database, one.table, one.version_id, texts[one.definition]) for one in found.slice_tables]
+    slices = [
+        PlannedSlice(**asdict(piece) | {"tables": tuple(tables[at] for at in piece.tables)}) for piece in found.slices
+    ]
+    versions = [
+        PlannedVersion(one.version_id, one.database, one.table, texts[one.definition]) for one in found.versions
+    ]
+    given = {name: getattr(found, name) for name in RunPlan.__struct_fields__}
+    return RunPlan(**given | {"slices": tuple(slices), "versions": tuple(versions)})
+
+
+def _from_format_3(content: bytes) -> RunPlan:
+    return msgspec.json.decode(content, type=RunPlan)
+
+
 def decode_plan(content: bytes, file: str) -> RunPlan:
     """Reads the stored form of a plan, in any format so far.
 
@@ -75,7 +149,7 @@ def decode_plan(content: bytes, file: str) -> RunPlan:
         StoreFormatError: A newer version wrote it.
     """
     remedy = "Run `strata plan` again: what it planned is still pending."
-    former = {1: _from_format_1}
+    former = {1: _from_format_1, 2: _from_format_3, 3: _from_format_3, PLAN_FORMAT: _from_stored}
     return decode_stored(content, RunPlan, newest=PLAN_FORMAT, file=file, remedy=remedy, former=former)
 
 

@@ -4,16 +4,18 @@ Not here: planning (`pipeline/plan/plan_slices.py`), decoding (`changes/`), writ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
-from strata_cdc.errors import CorruptEventError
+from strata_cdc.errors import CorruptEventError, DamagedFileError
 from strata_cdc.files.storage import Folder
 from strata_cdc.pipeline.decode.read_segment import read_landed_slice
 from strata_cdc.runs.run_folder import (
+    PLAN,
     STAGED,
     Decoded,
     FailedSlice,
@@ -47,6 +49,12 @@ class DecodeTask(Struct, frozen=True):
     """Folder of the run's staged files, path or URL."""
     changes: str | None = None
     """Folder of the source's change tables, where files are written that a commit can name."""
+    plan: tuple[str, str, int] | None = None
+    """Where another process finds the task: the run's URL, the plan's digest, the task's number."""
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickled, it is its number: thousands of tasks have the same definitions."""
+        return super().__reduce__() if self.plan is None else (_planned_task, self.plan)
 
 
 def planned_tasks(run_url: str) -> list[DecodeTask]:
@@ -58,9 +66,26 @@ def planned_tasks(run_url: str) -> list[DecodeTask]:
         DamagedFileError: The plan is not whole.
     """
     folder = Folder.open(run_url)
-    plan = read_plan(folder)
-    changes = changes_url(plan.lake, plan.source)
-    return [DecodeTask(piece, folder.join(STAGED), changes) for piece in plan.slices]
+    plan, digest = read_plan(folder), plan_digest(folder)
+    staging, changes = folder.join(STAGED), changes_url(plan.lake, plan.source)
+    return [DecodeTask(piece, staging, changes, (run_url, digest, number)) for number, piece in enumerate(plan.slices)]
+
+
+def _planned_task(run_url: str, digest: str, number: int) -> DecodeTask:
+    return _tasks_of(run_url, digest)[number]
+
+
+@lru_cache(maxsize=1)
+def _tasks_of(run_url: str, digest: str) -> list[DecodeTask]:
+    """The tasks of a plan, which a process reads once."""
+    tasks = planned_tasks(run_url)
+    if not tasks or tasks[0].plan != (run_url, digest, 0):
+        raise DamagedFileError(
+            "the plan was replaced while its slices were decoded",
+            file=f"{run_url}/{PLAN}",
+            remedy="Decode the run again (task `decode`).",
+        )
+    return tasks
 
 
 def decode_slice_to_files(
@@ -111,6 +136,8 @@ def decode_table_by_table(task: DecodeTask, *, read: ReadSlice = read_landed_sli
         LakeUnavailableError: The storage does not answer or is full.
     """
     tables = task.piece.tables
+    # Of some of its tables, a task is no task of the plan.
+    task = replace(task, plan=None)
     try:
         return SliceOutcome(tuple(decode_slice_to_files(task, read=read)))
     except Exception as error:

@@ -8,7 +8,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
@@ -24,7 +23,7 @@ from strata_cdc.pipeline.plan.runs import records_in_runs
 from strata_cdc.runs.run_folder import run_folder, write_plan
 from strata_cdc.runs.run_name import RunKind, RunName
 from strata_cdc.runs.run_past import RunPast, write_past
-from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
+from strata_cdc.runs.run_plan import PlannedSlice, RunPlan, encode_plan
 from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
@@ -148,7 +147,7 @@ def _named(plan: RunPlan, taken: PlannedWork) -> RunPlan:
     span = taken.span
     if plan.intervals:
         span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
-    digest = hashlib.blake2b(msgspec.json.encode(plan), digest_size=5).hexdigest()
+    digest = hashlib.blake2b(encode_plan(plan), digest_size=5).hexdigest()
     kind = RunKind.ROWS if plan.slices else RunKind.NOTES if plan.tables else RunKind.NOTHING
     return replace(plan, run=str(RunName(span.start, span.end, plan.source, kind, digest)))
 
