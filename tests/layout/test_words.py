@@ -122,3 +122,33 @@ def test_names_and_samples_are_no_prose(entry: str) -> None:
     for word in entry.split(", "):
         assert not words_in(prose_of_module(f'"""Of `{word}`."""\n{word.replace(" ", "_")} = "{word}"\n'))
         assert not words_in(prose_of_document(f"`{word}` [x]({word})\n\n    {word}\n\n```sh\n{word}\n```\n"))
+
+
+NAMELESS = ("one", "found")
+"""Say that there is one, or that it was found: a variable has the noun of what it is."""
+NAMED = ("cache", "dialects", "groups", "mirrors", "past", "quality", "schema", "serve", "streams", "views")
+"""Packages that are free of such variables. A field may be called so: what a check found."""
+
+
+def nameless_variables(source: str) -> list[tuple[str, int]]:
+    """The parameters and variables of a module that are called so, each with its line."""
+    tree = ast.parse(source)
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    fields = {id(part.target) for node in classes for part in node.body if isinstance(part, ast.AnnAssign)}
+    nodes = [node for node in ast.walk(tree) if id(node) not in fields]
+    variables = [(node.id, node.lineno) for node in nodes if isinstance(node, ast.Name)]
+    variables += [(node.arg, node.lineno) for node in nodes if isinstance(node, ast.arg)]
+    return [variable for variable in variables if variable[0] in NAMELESS]
+
+
+@pytest.mark.parametrize("folder", NAMED)
+def test_variables_have_the_noun_of_what_they_are(folder: str) -> None:
+    paths = sorted((PACKAGES / folder).rglob("*.py"))
+    assert not {path.name: names for path in paths if (names := nameless_variables(path.read_text()))}
+
+
+def test_each_kind_of_variable_is_seen() -> None:
+    for name in NAMELESS:
+        for module in (f"def f({name}): ...", f"{name} = 1", f"x = [y for {name} in z]", f"x = lambda {name}: 1"):
+            assert nameless_variables(module)[0] == (name, 1)
+        assert not nameless_variables(f"class A:\n    {name}: int\n\nx.{name} = {{'{name}': 1}}\n")

@@ -211,11 +211,11 @@ def _alone(side: MomentRows, rows_at: Ints, *, is_gone: bool) -> Iterator[Moment
             yield MomentDifference(row, None, of_key) if is_gone else MomentDifference(None, row, of_key)
 
 
-def _of_whole_rows(before: MomentRows, after: MomentRows, one: Ints, other: Ints) -> Iterator[MomentDifference]:
+def _of_whole_rows(before: MomentRows, after: MomentRows, old: Ints, new: Ints) -> Iterator[MomentDifference]:
     """Of each kind of equal rows, as many as the other moment has fewer of."""
-    size = int(max(one.max(initial=-1), other.max(initial=-1))) + 1
-    more = np.bincount(one, minlength=size) - np.bincount(other, minlength=size)
-    for side, codes, sign in ((before, one, 1), (after, other, -1)):
+    size = int(max(old.max(initial=-1), new.max(initial=-1))) + 1
+    more = np.bincount(old, minlength=size) - np.bincount(new, minlength=size)
+    for side, codes, sign in ((before, old, 1), (after, new, -1)):
         left = np.maximum(more * sign, 0)
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes[order], codes[order])

@@ -126,11 +126,11 @@ class ChangeStream:
         """Yields the same events for `async for`; the work is done in another thread, a span at a time."""
         rendering, spans = Rendering(), self.spans()
         try:
-            while (found := await asyncio.to_thread(next, spans, None)) is not None:
-                if isinstance(found, Heartbeat):
-                    yield found
+            while (span := await asyncio.to_thread(next, spans, None)) is not None:
+                if isinstance(span, Heartbeat):
+                    yield span
                 else:
-                    for event in await asyncio.to_thread(list, rendering.events(found)):
+                    for event in await asyncio.to_thread(list, rendering.events(span)):
                         yield event
         finally:
             self.close()

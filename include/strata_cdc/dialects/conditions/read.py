@@ -272,9 +272,9 @@ class _Reader:
             self._check_year(left, right, node)
         if kinds == {ValueKind.INTEGER}:
             return Compare(operator, left, right, ValueKind.INTEGER)
-        (before, behind), (other_before, other_behind) = _digits(left), _digits(right)
-        scale = max(behind, other_behind)
-        if max(before, other_before) + scale > MOST_DIGITS:
+        (whole, decimals), (other_whole, other_decimals) = _digits(left), _digits(right)
+        scale = max(decimals, other_decimals)
+        if max(whole, other_whole) + scale > MOST_DIGITS:
             self._fail(f"more than {MOST_DIGITS} digits are needed to compare these", node)
         return Compare(operator, left, right, ValueKind.DECIMAL, scale)
 

@@ -154,8 +154,8 @@ class SelectReader:
             raise self._text.error("both sides of UNION have equally many columns", node)
         columns, parts = [], []
         try:
-            for (name, one), (_, other) in zip(left.columns, right.columns, strict=True):
-                columns.append((name, united([one, other])))
+            for (name, first), (_, second) in zip(left.columns, right.columns, strict=True):
+                columns.append((name, united([first, second])))
         except NotComparedError as error:
             raise self._text.error(str(error), node) from None
         for part in (left, right):
@@ -238,7 +238,7 @@ class SelectReader:
             self._session.ranges.setdefault(alias, []).append(ranges)
         group, having = node.args.get("group"), node.args.get("having")
         is_grouped = group is not None or any(
-            _has_aggregate(one) for one in (*(item.node for item in items), *_terms(node))
+            _has_aggregate(part) for part in (*(item.node for item in items), *_terms(node))
         )
         if having is not None and not is_grouped:
             raise self._text.error("HAVING without GROUP BY is not translated: WHERE", having)

@@ -66,8 +66,8 @@ class Published:
         self._closed = sorted(closed, key=lambda interval: interval.first_seq)
         self._uncounted = frozenset(map(owner, uncounted))
         self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
-        for piece in withheld:
-            self._withheld.setdefault((piece.database, piece.table), {})[owner(piece.start)] = piece.state
+        for part in withheld:
+            self._withheld.setdefault((part.database, part.table), {})[owner(part.start)] = part.state
         self._ledger, self._source, self._stream = ledger, source, stream
         self._commits = PublishedLedger(engine)
         self._newest: Mapping[str, int] | None = None

@@ -33,7 +33,7 @@ def names_from_column(text: str, column: str) -> tuple[TableName, ...]:
         DamagedFileError: The text is not valid.
     """
     try:
-        return tuple(name_from_text(one) for one in msgspec.json.decode(text, type=tuple[str, ...]))
+        return tuple(name_from_text(name) for name in msgspec.json.decode(text, type=tuple[str, ...]))
     except (msgspec.DecodeError, ValueError) as error:
         raise DamagedFileError(
             f"the column has no list of tables: {error}",

@@ -153,18 +153,18 @@ class _View:
         self._size = 0
 
     async def messages(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> Messages:
-        found = self._written.get(cursor)
-        if found is not None:
-            return found
+        messages = self._written.get(cursor)
+        if messages is not None:
+            return messages
         async with self._lock:
-            found = self._written.get(cursor)
-            if found is None:
+            messages = self._written.get(cursor)
+            if messages is None:
                 wanted = self._wanted(recent, cursor, most_bytes)
                 written = await asyncio.to_thread(self._write, wanted)
-                for one, messages in zip(wanted, written, strict=True):
-                    self._keep(one[0], messages, most_bytes)
-                found = written[0]
-        return found
+                for (number, _), made in zip(wanted, written, strict=True):
+                    self._keep(number, made, most_bytes)
+                messages = written[0]
+        return messages
 
     def _wanted(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> list[tuple[SpanCursor, RecentPart]]:
         """A span and those after it that are to be written, too: a thread for each of many small ones would take longer

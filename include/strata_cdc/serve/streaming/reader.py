@@ -214,16 +214,16 @@ class HttpReader:
         """Up to the end, or until it continues with the others."""
         try:
             while self._alone is not None:
-                found, messages = self._first or await self._alone.step()
+                item, messages = self._first or await self._alone.step()
                 self._first = None
-                if found is None:
+                if item is None:
                     return
-                self._pass(found, messages)
+                self._pass(item, messages)
                 if messages.data:
                     yield messages.data
                 async for data in self._heartbeats():
                     yield data
-                if await self._has_caught_up(found):
+                if await self._has_caught_up(item):
                     return
         finally:
             self._leave_alone()
@@ -239,12 +239,12 @@ class HttpReader:
         ended = item.last
         self._place = ended.after if ended is not None and ended.record.seq >= messages.last_seq else None
 
-    async def _has_caught_up(self, found: StreamBatch | Heartbeat) -> bool:
+    async def _has_caught_up(self, item: StreamBatch | Heartbeat) -> bool:
         """Whether it continues with the others; begins to share at its position if there is nobody yet."""
         place = self._place
         if self._until is not None or place is None:
             return False
-        is_new = isinstance(found, Heartbeat) or time.time() - place.committed_at / 1e6 < _NEWLY_SECONDS
+        is_new = isinstance(item, Heartbeat) or time.time() - place.committed_at / 1e6 < _NEWLY_SECONDS
         if is_new:
             self._shared.begin(place)
         return self._join()
@@ -304,12 +304,12 @@ class HttpReader:
     async def _several(self, hub: Hub, cursor: SpanCursor) -> tuple[bytes, SpanCursor]:
         """What is there, as far as it is short: sending each of many small spans alone would take longer. And where the
         reader is then."""
-        found, size = list[bytes](), 0
+        parts, size = list[bytes](), 0
         while hub.recent.first <= cursor.number < hub.recent.next and size < _AT_ONCE_BYTES:
-            found.append(await self._next_shared(hub, cursor))
-            size += len(found[-1])
+            parts.append(await self._next_shared(hub, cursor))
+            size += len(parts[-1])
             cursor = SpanCursor(cursor.number + 1)
-        return b"".join(found), cursor
+        return b"".join(parts), cursor
 
     async def _next_shared(self, hub: Hub, cursor: SpanCursor) -> bytes:
         part = hub.recent[cursor.number]
