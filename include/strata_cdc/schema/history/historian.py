@@ -184,12 +184,12 @@ class History:
         """The entry that is valid at a position, for each table that exists or may exist."""
         if isinstance(position, AtSeq) and position.seq == self.tracked.seq:
             newest = self._store.newest_entries(self._source)
-            wide = self._store.timeline(self._source, {name for one in newest for name in _wider_than(one.name)})
+            wide = self._store.timeline(self._source, {name for entry in newest for name in _wider_than(entry.name)})
             certain = certain_entries(newest, wide, position.seq)
             yield from ((name, entry) for name, entry in certain.items() if entry.fingerprint or entry.gap)
             others = {entry.name for entry in newest} - certain.keys()
             entries = self._store.timeline(self._source, others) if others else []
-            yield from self._chosen([*wide, *(one for one in entries if one.name.table)], position)
+            yield from self._chosen([*wide, *(entry for entry in entries if entry.name.table)], position)
         else:
             yield from self._chosen(self._store.all_entries(self._source), position)
 

@@ -224,13 +224,13 @@ class SchemaStore:
         # Two plain IN lists use the index in every database; a list of pairs does not.
         databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
         of_databases = table_version.c.database_name.in_(databases)
-        found = [
+        entries = [
             entry
             for chunk in _chunks(tables)
             for entry in self._entries(source, of_databases & table_version.c.table_name.in_(chunk))
             if entry.name in wanted
         ]
-        return found if len(tables) <= _CHUNK else sorted(found, key=lambda entry: entry.order)
+        return entries if len(tables) <= _CHUNK else sorted(entries, key=lambda entry: entry.order)
 
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
