@@ -218,7 +218,7 @@ def plan(
 
 
 def _closable_until(source: str, engine: sa.Engine, stream: LandedStream) -> int:
-    """The time until which intervals of a sink may be closed, microseconds UTC: a sink may be behind its cluster, and
+    """The time until which intervals of a sink may be closed, microseconds UTC: a sink may be late, and
     what comes next was committed after its checkpoint."""
     closed = max((interval.end for interval in IntervalLedger(engine).all(source)), default=0)
     # TiDB's clock has milliseconds: what landed late of the last one gets an interval of its own.

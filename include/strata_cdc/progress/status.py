@@ -204,7 +204,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
 
 
 def _complete_until(landing: LandState) -> int:
-    """The time up to which an ended landing has everything: a sink may be behind its cluster."""
+    """The time up to which an ended landing has everything: a sink may be late."""
     return landing.at - int((landing.lag_seconds or 0.0) * 1e6)
 
 

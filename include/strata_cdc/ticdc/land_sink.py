@@ -202,8 +202,8 @@ class _Landing:
     def _tell(self, transactions: int = 0, size: int = 0) -> None:
         """Records how far the landing is, beside what is published."""
         landed = self._published.transactions + transactions
-        behind = max(0.0, (now_micros() - time_of(self._contents.checkpoint_ts)) / 1e6)
-        self._notes.tell(LandProgress(landed, landed, self._published.bytes + size, self._end.clock, behind))
+        lag = max(0.0, (now_micros() - time_of(self._contents.checkpoint_ts)) / 1e6)
+        self._notes.tell(LandProgress(landed, landed, self._published.bytes + size, self._end.clock, lag))
 
     def _open(self, stack: ExitStack) -> SegmentWriter:
         writer = SegmentWriter(self._folder, self._end)

@@ -89,7 +89,7 @@ def _rows(
                 f"the landed rows have another version than {table.version_id}, which the plan names",
                 table=str(table.name),
                 file=rows.url,
-                remedy="Report it with the output of `strata schema versions`: nothing of the slice was published.",
+                remedy="Report it with the output of `strata schema history`: nothing of the slice was published.",
             )
         yield ChangeBatch(table.name, table.version_id, definition, some)
 
