@@ -34,6 +34,7 @@ NAMES = (
     "follow",
     "past",
     "ticdc",
+    "driver",
 )
 INTRODUCTION = """# The last run of all benchmarks
 

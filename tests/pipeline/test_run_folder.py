@@ -98,10 +98,23 @@ def test_a_plan_of_the_first_format_opens(folder: Folder) -> None:
 
 
 def test_what_was_decoded_by_the_second_format_opens(folder: Folder) -> None:
-    stored = json.loads(folder.read("decoded.json"))
+    stored = msgspec.to_builtins(DECODED)
     del stored["cleared"]
     folder.write("decoded.json", json.dumps({**stored, "format": 2}).encode())
-    assert msgspec.structs.replace(read_decoded(folder), format=3) == DECODED
+    assert replace(read_decoded(folder), format=folder_of.FORMAT) == DECODED
+
+
+def test_statistics_are_stored_compressed(folder: Folder) -> None:
+    many = replace(
+        DECODED, files=(replace(FILE, stats=json.dumps({f"column {at}": "x" * 20 for at in range(99)})),) * 100
+    )
+    folder_of.write_decoded(folder, many)
+    assert read_decoded(folder) == many
+    assert len(folder.read("decoded.json")) < 100 * 1200
+    broken = folder.read("decoded.json").replace(b'"stats":"eA', b'"stats":"eB')
+    folder.write("decoded.json", broken)
+    with pytest.raises(DamagedFileError):
+        read_decoded(folder)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -4,12 +4,13 @@ Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values 
 from __future__ import annotations
 
 import difflib
+import zlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from strata_cdc.config.engines import EngineChoice  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.errors import DamagedFileError, ErrorFacts, RunClearedError, Usage
@@ -18,7 +19,7 @@ from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.run_name import RunKind, RunName
 from strata_cdc.runs.run_plan import RunPlan, decode_plan, encode_plan
 from strata_cdc.runs.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
-from strata_cdc.tables.write import StagedFile  # noqa: TC001  likewise
+from strata_cdc.tables.write import StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,10 +29,11 @@ STAGED = "staged"
 """Folder of the files that were decoded, below the run folder."""
 DECODED = "decoded.json"
 VERDICT = "verdict.json"
-FORMAT = 3
+FORMAT = 4
 """Number of the stored forms of `decoded.json` and `verdict.json`. Every older form can still be opened, except
 files whose digests were not stored (`decoded.json` of format 1): it cannot be known whether they are what was decoded.
-Format 3 says whether the staged files were cleared."""
+Format 3 says whether the staged files were cleared. In format 4, the statistics of files are compressed: they are most
+of the list, and a run may have hundreds of thousands of files."""
 
 
 class FailedSlice(Struct, frozen=True):
@@ -92,6 +94,14 @@ class Decoded(Struct, frozen=True):
     def unreadable(self, interval: int) -> list[StagedFile]:
         """The files of an interval with rows that the decoder itself put into quarantine."""
         return [file for file in self.files if file.interval == interval and not file.is_publishable]
+
+
+class _StoredFile(StagedFile, frozen=True):
+    stats: bytes  # type: ignore[assignment]  # compressed
+
+
+class _StoredDecoded(Decoded, frozen=True):
+    files: tuple[_StoredFile, ...]
 
 
 class _Verdicts(Struct, frozen=True):
@@ -168,7 +178,21 @@ def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
 
 def write_decoded(folder: Folder, decoded: Decoded) -> None:
     """Stores the result of all slices of a run; from then on the run counts as decoded."""
-    folder.write(DECODED, msgspec.json.encode(decoded))
+    files = tuple(
+        _StoredFile(**asdict(file) | {"stats": zlib.compress(file.stats.encode(), 1)}) for file in decoded.files
+    )
+    folder.write(DECODED, msgspec.json.encode(_StoredDecoded(**asdict(decoded) | {"files": files, "format": FORMAT})))
+
+
+def _from_stored(content: bytes) -> Decoded:
+    found = msgspec.json.decode(content, type=_StoredDecoded)
+    try:
+        files = tuple(
+            StagedFile(**asdict(file) | {"stats": zlib.decompress(file.stats).decode()}) for file in found.files
+        )
+    except zlib.error as error:
+        raise msgspec.DecodeError(str(error)) from None
+    return Decoded(**asdict(found) | {"files": files})
 
 
 def read_decoded(folder: Folder) -> Decoded:
@@ -186,7 +210,8 @@ def read_decoded(folder: Folder) -> Decoded:
             remedy=f"Decode it first: {_decode(folder)}; then the same again.",
         )
     remedy = f"Decode the run again, which gives the same files: {_decode(folder)}."
-    return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=folder.join(DECODED), remedy=remedy)
+    file, former = folder.join(DECODED), {FORMAT: _from_stored}
+    return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=file, remedy=remedy, former=former)
 
 
 def note_cleared(folder: Folder) -> None:
