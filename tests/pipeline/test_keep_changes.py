@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from strata_cdc.cli.main import run
-from strata_cdc.pipeline.housekeep.merge_intervals import Every, IntervalMergeLimits, merge_steps
+from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, MergeScope, merge_steps
 from strata_cdc.pipeline.keep_changes import ChangesKeeper, keep_changes
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.store.ledgers import IntervalLedger
@@ -224,13 +224,13 @@ def test_old_intervals_become_one_for_each_day(world: World) -> None:
     day = 24 * 60 * MINUTE
     now = world.now + 31 * day
 
-    def kept(at: int, every: Every) -> list[str]:
-        return [step.line for step in merge_steps(world.source, world.engine, now=lambda: at, every=every)]
+    def kept(at: int, scope: MergeScope) -> list[str]:
+        return [step.line for step in merge_steps(world.source, world.engine, now=lambda: at, scope=scope)]
 
     # Too young; then so old that only a person asks for them.
-    assert kept(world.now, Every.ALL) == []
-    assert not any("became one" in line for line in kept(now + 30 * day, Every.RECENT))
-    made = [line for line in kept(now, Every.RECENT) if "became one" in line]
+    assert kept(world.now, MergeScope.ALL) == []
+    assert not any("became one" in line for line in kept(now + 30 * day, MergeScope.RECENT))
+    made = [line for line in kept(now, MergeScope.RECENT) if "became one" in line]
     left = IntervalLedger(world.engine).all(world.name)
     short = [one.start // day for one in left if one.end - one.start < day]
     assert made

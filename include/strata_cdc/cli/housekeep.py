@@ -27,13 +27,13 @@ def housekeep(
     `merge_days` there is one for each day. Mirrors are compacted, and files deleted that no kept state of them needs.
     The DAG `keep_mirrors` does the same every hour.
     """
-    from strata_cdc.pipeline.housekeep.merge_intervals import Every
+    from strata_cdc.pipeline.housekeep.merge_intervals import MergeScope
     from strata_cdc.pipeline.housekeep_source import housekeep_source, planned_housekeeping
 
     settings = load_settings(os.environ)
     found = settings.source(source)
     do = planned_housekeeping if dry_run else housekeep_source
-    done = do(found.name, settings=settings, every=Every.ALL)
+    done = do(found.name, settings=settings, scope=MergeScope.ALL)
     expired = done.expired
     if context.obj["json"]:
         kept = {"deleted": not dry_run, "merged": list(done.merged), "mirrors": list(done.mirrors)}

@@ -75,7 +75,7 @@ class LandedSegment:
 
 
 class _Segments(Sequence[LandedSegment]):
-    """Segments by their names, each made when it is asked for: there are thousands, and a step needs a few."""
+    """Segments by their names, each made when it is requested: there are thousands, and a step needs a few."""
 
     def __init__(self, folder: Folder, names: list[str]) -> None:
         self._folder, self._names = folder, names

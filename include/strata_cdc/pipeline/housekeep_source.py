@@ -11,7 +11,7 @@ from strata_cdc.clock import now_micros
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.mirrors.follow.upkeep import CompactionDue, planned_upkeep
 from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due
-from strata_cdc.pipeline.housekeep.merge_intervals import Every, planned_merges
+from strata_cdc.pipeline.housekeep.merge_intervals import MergeScope, planned_merges
 from strata_cdc.pipeline.keep_changes import keep_changes
 from strata_cdc.pipeline.keep_mirrors import keep_mirrors
 from strata_cdc.store.database import OnMissing, open_store
@@ -32,14 +32,14 @@ class Housekeeping(Struct, frozen=True):
     """Of mirrors: files that became others, and files that no state needs which is still kept."""
 
 
-def housekeep_source(source: str, *, settings: Settings, every: Every = Every.RECENT) -> Housekeeping:
+def housekeep_source(source: str, *, settings: Settings, scope: MergeScope = MergeScope.RECENT) -> Housekeeping:
     """Deletes run folders and quarantine by age, makes few intervals and files of many, compacts mirrors and deletes
     what no kept state of them needs. Safe to repeat, and to be killed.
 
     Args:
         source: The source's name.
         settings: The settings.
-        every: Which intervals are looked at.
+        scope: Which intervals are looked at.
 
     Raises:
         StrataError: The store or the lake does not answer.
@@ -47,18 +47,18 @@ def housekeep_source(source: str, *, settings: Settings, every: Every = Every.RE
     found = known_if_stored(settings.source(source))
     expired = find_due(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
     delete_due(found, expired)
-    merged = keep_changes(source, settings=settings, every=every)
+    merged = keep_changes(source, settings=settings, scope=scope)
     mirrors = keep_mirrors(source, settings=settings)
     return Housekeeping(expired, tuple(step.line for step in merged), mirrors.lines())
 
 
-def planned_housekeeping(source: str, *, settings: Settings, every: Every = Every.RECENT) -> Housekeeping:
+def planned_housekeeping(source: str, *, settings: Settings, scope: MergeScope = MergeScope.RECENT) -> Housekeeping:
     """What `housekeep_source` would do; nothing is changed. Files that only its own merges make unneeded are not in it.
 
     Args:
         source: The source's name.
         settings: The settings.
-        every: As there.
+        scope: As there.
 
     Raises:
         StrataError: The store or the lake does not answer.
@@ -70,5 +70,5 @@ def planned_housekeeping(source: str, *, settings: Settings, every: Every = Ever
     mirrors = planned_upkeep(
         found.lake, source, due, now_micros=now_micros(), retain_hours=found.settings.keep_mirror_hours
     )
-    merges = planned_merges(found, engine, every=every)
+    merges = planned_merges(found, engine, scope=scope)
     return Housekeeping(expired, tuple(step.line for step in merges), tuple(mirrors))

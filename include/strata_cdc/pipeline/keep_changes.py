@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import StrataError
 from strata_cdc.lake.known_lake import known_if_stored
-from strata_cdc.pipeline.housekeep.merge_intervals import Every, merge_steps
+from strata_cdc.pipeline.housekeep.merge_intervals import MergeScope, merge_steps
 from strata_cdc.pipeline.housekeep.unneeded_files import unneeded_steps
 from strata_cdc.store.database import find_store
 
@@ -28,7 +28,7 @@ LEAST_SECONDS: Final = 0.5
 
 
 def keep_changes(
-    source: str, *, settings: Settings, seconds: float | None = None, every: Every = Every.SHORT
+    source: str, *, settings: Settings, seconds: float | None = None, scope: MergeScope = MergeScope.SHORT
 ) -> list[MergeStep]:
     """Merges short intervals of the past and their files, and deletes merged files that are old. If it has all the time
     that it wants, it also deletes files that no commit names.
@@ -37,13 +37,13 @@ def keep_changes(
         source: The source's name.
         settings: The settings.
         seconds: After so long, no further step is begun; None: all is done.
-        every: Which intervals are looked at.
+        scope: Which intervals are looked at.
 
     Raises:
         StrataError: The store or the lake does not answer.
     """
     began, done = time.monotonic(), []
-    for step in _steps(source, settings, every):
+    for step in _steps(source, settings, scope):
         done.append(step)
         if seconds is not None and time.monotonic() - began >= seconds:
             break
@@ -52,11 +52,11 @@ def keep_changes(
     return done
 
 
-def _steps(source: str, settings: Settings, every: Every = Every.SHORT) -> Iterator[MergeStep]:
+def _steps(source: str, settings: Settings, scope: MergeScope = MergeScope.SHORT) -> Iterator[MergeStep]:
     found = known_if_stored(settings.source(source))
     engine = find_store(found.store_url)
     if engine is not None:
-        yield from merge_steps(found, engine, every=every)
+        yield from merge_steps(found, engine, scope=scope)
 
 
 class ChangesKeeper:

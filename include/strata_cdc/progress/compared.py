@@ -69,7 +69,7 @@ class ServerComparison(Struct, frozen=True):
         return f"{text}{left}: {again}" if left or self.different_tables else text
 
 
-class Known(Struct, frozen=True):
+class TablesAtEnd(Struct, frozen=True):
     """The tables of a source at the end of its stream, and the sums of their intervals."""
 
     tables: Mapping[TableName, Gap | None]
@@ -77,7 +77,7 @@ class Known(Struct, frozen=True):
     totals: Sequence[StateTotal]
 
     @classmethod
-    def read(cls, engine: sa.Engine, source: str) -> Known:
+    def read(cls, engine: sa.Engine, source: str) -> TablesAtEnd:
         """From the store, in which the source need not be.
 
         Raises:
@@ -94,7 +94,7 @@ class Known(Struct, frozen=True):
         return {total.name for total in is_published if total.published_rows}
 
 
-def server_comparison(engine: sa.Engine, source: str, *, known: Known | None = None) -> ServerComparison | None:
+def server_comparison(engine: sa.Engine, source: str, *, known: TablesAtEnd | None = None) -> ServerComparison | None:
     """The comparisons of a source's tables; None if nothing is published and nothing was compared.
 
     Args:
@@ -105,7 +105,7 @@ def server_comparison(engine: sa.Engine, source: str, *, known: Known | None = N
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    known = known or Known.read(engine, source)
+    known = known or TablesAtEnd.read(engine, source)
     there = {str(name) for name in known.tables}
     compared = [table for table in ComparisonLedger(engine).all(source) if table.name in there]
     never = tuple(sorted((known.published() & there) - {table.name for table in compared}))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.land_state import Doing, LandState, read_state
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.progress.compared import Known, ServerComparison, server_comparison
+from strata_cdc.progress.compared import ServerComparison, TablesAtEnd, server_comparison
 from strata_cdc.progress.sink import SinkStatus, sink_status
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -161,7 +161,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     closed = IntervalLedger(engine).runs(source.name)
     newest = closed[-1] if closed else None
     wanted = wanted_tables(source, engine, stream)
-    known = Known.read(engine, source.name)
+    known = TablesAtEnd.read(engine, source.name)
     all_totals = known.totals
     totals = [total for total in all_totals if wanted(TableName(total.database, total.table))]
     withheld_intervals = withheld(engine, source.name)
@@ -244,7 +244,7 @@ def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
 
 
 def _tables(
-    known: Known, totals: Sequence[StateTotal], withheld_intervals: Sequence[WithheldInterval]
+    known: TablesAtEnd, totals: Sequence[StateTotal], withheld_intervals: Sequence[WithheldInterval]
 ) -> tuple[TableStatus, ...]:
     gaps = {
         str(table): gap.reason

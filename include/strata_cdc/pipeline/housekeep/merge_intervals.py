@@ -77,7 +77,7 @@ class IntervalMergeLimits:
     """Of the merge of one table's files."""
 
 
-class Every(Enum):
+class MergeScope(Enum):
     """Which intervals upkeep looks at."""
 
     SHORT = "short"
@@ -104,7 +104,7 @@ def merge_steps(
     *,
     limits: IntervalMergeLimits = IntervalMergeLimits(),
     now: Callable[[], int] = now_micros,
-    every: Every = Every.SHORT,
+    scope: MergeScope = MergeScope.SHORT,
 ) -> Iterator[MergeStep]:
     """Does the upkeep of a source's change tables, in steps of about a second at most. It may end after any of them.
 
@@ -113,13 +113,13 @@ def merge_steps(
         engine: Its store.
         limits: Which intervals become one.
         now: The time, microseconds UTC.
-        every: Which intervals are looked at.
+        scope: Which intervals are looked at.
 
     Raises:
         StoreUnavailableError: The store does not answer.
         LakeUnavailableError: The lake does not.
     """
-    for merger in _mergers(source, engine, limits, now(), every=every):
+    for merger in _mergers(source, engine, limits, now(), scope=scope):
         yield from merger.merge_intervals()
     yield from _delete_runs(source, engine, now() - limits.log_hours * _HOUR)
     ledger = MergeLedger(engine)
@@ -137,7 +137,7 @@ def planned_merges(
     *,
     limits: IntervalMergeLimits = IntervalMergeLimits(),
     now: Callable[[], int] = now_micros,
-    every: Every = Every.SHORT,
+    scope: MergeScope = MergeScope.SHORT,
 ) -> Iterator[MergeStep]:
     """What `merge_steps` would merge; nothing is changed.
 
@@ -145,19 +145,19 @@ def planned_merges(
         StoreUnavailableError: The store does not answer.
         LakeUnavailableError: The lake does not.
     """
-    for merger in _mergers(source, engine, limits, now(), every=every):
+    for merger in _mergers(source, engine, limits, now(), scope=scope):
         yield from merger.planned()
 
 
 def _mergers(
-    source: Source, engine: sa.Engine, limits: IntervalMergeLimits, now: int, *, every: Every
+    source: Source, engine: sa.Engine, limits: IntervalMergeLimits, now: int, *, scope: MergeScope
 ) -> Iterator[_Merger]:
     """The mergers of short intervals, and of old ones."""
     yield _Merger(source, engine, limits, now, source.settings.merge_minutes * 60 * _SECOND)
-    if source.settings.merge_days and every is not Every.SHORT:
+    if source.settings.merge_days and scope is not MergeScope.SHORT:
         age = source.settings.merge_days * _DAY
         old = replace(limits, most=1, age_seconds=age // _SECOND)
-        yield _Merger(source, engine, old, now, _DAY, max(0, now - age - 7 * _DAY) if every is Every.RECENT else 0)
+        yield _Merger(source, engine, old, now, _DAY, max(0, now - age - 7 * _DAY) if scope is MergeScope.RECENT else 0)
 
 
 def _said(intervals: Sequence[ClosedInterval]) -> str:

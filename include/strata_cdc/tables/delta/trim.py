@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"(?P<version>\d{20})\.(?P<kind>json|checkpoint\.parqu
 _COMMITS: Final = 100
 """As many as deltalake makes between two checkpoints."""
 _LOG_HOURS: Final = 24
-"""Readers that follow commits and are further behind have to read the table anew."""
+"""Readers that follow commits and are later have to read the table anew."""
 _HOUR_MICROS: Final = 3_600_000_000
 _FORGET_REMOVED: Final = "delta.deletedFileRetentionDuration"
 
