@@ -57,7 +57,7 @@ class StagedFile(Struct, frozen=True):
     reason: str = ""
     """Why its rows must not be published, as the error's JSON; empty if they may be."""
     etag: str = ""
-    """What the object store called these bytes; empty if it has not said."""
+    """What the object store called these bytes; empty if it has not answered."""
 
     @property
     def name(self) -> TableName:

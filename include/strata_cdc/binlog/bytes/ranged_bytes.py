@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES: Final = 4096
 """What is read first; the format description is in it."""
-PIECE_BYTES: Final = 8 << 20
+CHUNK_BYTES: Final = 8 << 20
 """Of one request: long enough that its start does not matter, short enough that decoding starts soon."""
 AT_ONCE: Final = 4
 """Requests at once; a stream of S3 gives 50 to 90 MB/s, decoding takes several times that."""
@@ -37,13 +37,13 @@ _GAP_BYTES: Final = 64 << 10
 """Bytes between two extents that are read along: a request more would take longer."""
 
 
-class _Piece(Struct, eq=False):
+class _Chunk(Struct, eq=False):
     """Bytes of one request."""
 
     begin: int
     end: int
     number: int
-    """In the order in which pieces are needed."""
+    """In the order in which chunks are needed."""
     arriving: Future[None] | None = None
 
 
@@ -63,20 +63,20 @@ class RangedBytes:
         Raises:
             FileNotFoundError: There is no such object.
             LakeUnavailableError: The store does not answer.
-            OSError: There is no room for the bytes on this machine.
+            OSError: This machine has no space for the bytes.
         """
         self._object, head = S3Object.open(path, HEAD_BYTES)
         self._file = tempfile.TemporaryFile(prefix="strata-")  # noqa: SIM115  closed by `__exit__`
         self._requests = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ranges")
         os.ftruncate(self._file.fileno(), self._object.size)
         self._write(0, head)
-        first = _Piece(0, len(head), -1, self._requests.submit(lambda: None))
+        first = _Chunk(0, len(head), -1, self._requests.submit(lambda: None))
         self._order = [
-            _Piece(begin, end, number)
-            for number, (begin, end) in enumerate(_pieces(_joined(extents, len(head), self._object.size)))
+            _Chunk(begin, end, number)
+            for number, (begin, end) in enumerate(_chunks(_joined(extents, len(head), self._object.size)))
         ]
         self._by_offset = sorted([first, *self._order], key=_BEGIN)
-        require_room(tempfile.gettempdir(), sum(piece.end - piece.begin for piece in self._order))
+        require_room(tempfile.gettempdir(), sum(chunk.end - chunk.begin for chunk in self._order))
         self._request(0)
 
     def map(self) -> Bytes:
@@ -90,32 +90,32 @@ class RangedBytes:
         Raises:
             FileNotFoundError: The object was deleted.
             LakeUnavailableError: The object was replaced, or the store does not answer.
-            OSError: There is no room for the bytes on this machine.
+            OSError: This machine has no space for the bytes.
         """
         at, end = begin, min(end, self._object.size)
         while at < end:
-            place = bisect_right(self._by_offset, at, key=_BEGIN)
-            piece = self._by_offset[place - 1]
-            if piece.end <= at:
-                # Nobody has said that these bytes would be needed: what is in force before a split point, for example.
-                following = self._by_offset[place].begin if place < len(self._by_offset) else end
-                piece = _Piece(at, min(end, following), len(self._order))
-                insort(self._by_offset, piece, key=_BEGIN)
-                piece.arriving = self._requests.submit(self._fetch, piece)
-            elif piece.number >= 0:
-                self._request(piece.number)
-            if piece.arriving is not None:
-                piece.arriving.result()
-            at = piece.end
+            after = bisect_right(self._by_offset, at, key=_BEGIN)
+            chunk = self._by_offset[after - 1]
+            if chunk.end <= at:
+                # These bytes were in no extent: what is in force before a split point, for example.
+                following = self._by_offset[after].begin if after < len(self._by_offset) else end
+                chunk = _Chunk(at, min(end, following), len(self._order))
+                insort(self._by_offset, chunk, key=_BEGIN)
+                chunk.arriving = self._requests.submit(self._fetch, chunk)
+            elif chunk.number >= 0:
+                self._request(chunk.number)
+            if chunk.arriving is not None:
+                chunk.arriving.result()
+            at = chunk.end
 
     def _request(self, number: int) -> None:
-        """Asks for a piece and those after it, so that as many as allowed are on their way."""
-        for piece in self._order[number : number + AT_ONCE]:
-            if piece.arriving is None:
-                piece.arriving = self._requests.submit(self._fetch, piece)
+        """Asks for a chunk and those after it, so that as many as allowed are on their way."""
+        for chunk in self._order[number : number + AT_ONCE]:
+            if chunk.arriving is None:
+                chunk.arriving = self._requests.submit(self._fetch, chunk)
 
-    def _fetch(self, piece: _Piece) -> None:
-        self._write(piece.begin, self._object.read(piece.begin, piece.end))
+    def _fetch(self, chunk: _Chunk) -> None:
+        self._write(chunk.begin, self._object.read(chunk.begin, chunk.end))
 
     def _write(self, at: int, content: memoryview) -> None:
         while content:
@@ -143,6 +143,6 @@ def _joined(extents: Iterable[tuple[int, int]], begin: int, size: int) -> list[t
     return [(low, high) for low, high, _ in sorted(merged, key=lambda extent: extent[2])]
 
 
-def _pieces(extents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _chunks(extents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     for begin, end in extents:
-        yield from ((at, min(at + PIECE_BYTES, end)) for at in range(begin, end, PIECE_BYTES))
+        yield from ((at, min(at + CHUNK_BYTES, end)) for at in range(begin, end, CHUNK_BYTES))
