@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"(?P<version>\d{20})\.(?P<kind>json|checkpoint\.parquet)")
 _COMMITS: Final = 100
 """As many as deltalake makes between two checkpoints."""
-_LOG_HOURS: Final = 24
-"""Readers that follow commits and are later have to read the table anew."""
+_LOG_HOURS: Final = 7 * 24
+"""Readers that follow commits, mirrors among them, and are later have to read the table anew."""
 _HOUR_MICROS: Final = 3_600_000_000
 _FORGET_REMOVED: Final = "delta.deletedFileRetentionDuration"
 
