@@ -53,7 +53,7 @@ DONE: dict[str, list[tuple[str, str]]] = {
     "doctor": [("doctor", "3 data files")],
     "upgrade": [("upgrade", "nothing to do")],
 }
-APART = {"init", "demo", "version", "man"}
+APART = {"init", "demo", "version", "man", "docs"}
 """Have nothing to do with a source."""
 
 
