@@ -1,5 +1,5 @@
 """A cluster whose machines have nothing in common but the network and an object store: the same rows, once, whatever
-is killed; by the connection alone, and by Spark Connect."""
+is killed, and by the connection alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,7 +16,6 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from scripts.ports import free_port
 from strata_cdc.airflow.spark_step import CheckStep, DecodeStep
 from strata_cdc.airflow.xcom import PlannedRun
 from strata_cdc.config.engines import Engine, EngineSettings
@@ -194,69 +192,6 @@ def test_a_worker_an_executor_and_a_driver_are_killed(
     said, _ = left.communicate(timeout=SECONDS)
     assert left.returncode == 0, said[-4000:]
     assert decoded(planned) == here
-
-
-@contextmanager
-def connect_server(cluster: Apart, folder: Path) -> Iterator[str]:
-    """A server of Spark Connect, whose tasks run on the cluster."""
-    port = free_port()
-    conf = {**cluster.conf, "spark.pyspark.driver.python": sys.executable, "spark.connect.grpc.binding.port": port,
-            "spark.connect.grpc.binding.address": "127.0.0.1", "spark.ui.enabled": "false",
-            "spark.sql.python.filterPushdown.enabled": "true"}  # fmt: skip
-    command = [str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.master, "--driver-memory", "1g"]
-    command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    environment = {**submit_environment(os.environ, alone=False), "SPARK_NO_DAEMONIZE": "1"}
-    with (folder / "connect.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + SECONDS
-        while "Spark Connect server started" not in (folder / "connect.log").read_text():
-            assert process.poll() is None, (folder / "connect.log").read_text()[-4000:]
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            child.kill()
-        process.kill()
-        process.wait()
-
-
-PROGRAM = """
-from pyspark.sql import SparkSession
-from strata_cdc.spark_jobs.data_source import StrataSource
-
-spark = SparkSession.builder.remote({remote!r}).getOrCreate()
-spark.dataSource.register(StrataSource)
-changes = spark.read.format("strata").option("table", "shop.items").load()
-print(changes.filter("_op = 'update' AND id <= 100").count(), changes.count(), type(spark).__module__)
-"""
-
-
-def test_by_spark_connect(cluster: Apart, planned: PlanReport, here: dict[str, str], tmp_path: Path) -> None:
-    before = read_verdicts(Folder.open(planned.run_url))
-    with connect_server(cluster, tmp_path) as remote:
-
-        def run(*words: str) -> str:
-            environment = {**os.environ, "SPARK_REMOTE": remote, "PYTHONPATH": str(Path(JOBS).parents[1])}
-            done = subprocess.run(
-                [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-            )
-            assert done.returncode == 0, done.stderr[-4000:] + (tmp_path / "connect.log").read_text()[-4000:]
-            return done.stdout
-
-        forget(planned)
-        run(str(JOBS / "decode_slices.py"), "--run-url", planned.run_url)
-        assert decoded(planned) == here
-        run(str(JOBS / "check_interval.py"), "--run-url", planned.run_url, "--small-bytes", "0")
-        after = read_verdicts(Folder.open(planned.run_url))
-        assert {start: verdict.tables for start, verdict in after.items()} == {
-            start: verdict.tables for start, verdict in before.items()
-        }
-        (tmp_path / "program.py").write_text(PROGRAM.format(remote=remote))
-        said = run(str(tmp_path / "program.py")).split()
-        assert said == ["100", str(ROWS), "pyspark.sql.connect.session"]
 
 
 def test_what_was_decoded_there_is_published_once(settings: Settings, planned: PlanReport, server: MysqlServer) -> None:

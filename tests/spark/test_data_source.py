@@ -1,5 +1,5 @@
-"""`spark.read.format("strata")`: the rows and types of the change table and of the server, in any session; conditions
-that it evaluates itself leave the rows that Spark's own leave; what is not known is refused by name."""
+"""`spark.read.format("strata")`: the rows and types of the change table and of the server, in any session; what is not
+known is refused by name."""
 
 from __future__ import annotations
 
@@ -41,31 +41,6 @@ LATER = """
 ALTER TABLE items DROP COLUMN tag, ADD COLUMN seen DATETIME(3) NULL;
 INSERT INTO items VALUES (5, 5.25, 'new', 5, '2026-02-01 10:00:00.123');
 """
-CONDITIONS = [
-    ("id = 1", True),
-    ("id <> 1", True),
-    ("id IN (1, 4, 7)", True),
-    ("id NOT IN (1, 4)", True),
-    ("price > 100.5", True),
-    ("price IS NULL", True),
-    ("price IS NOT NULL AND state = 'new'", True),
-    ("state LIKE 's%'", True),
-    ("state LIKE '%o%'", True),
-    ("NOT state LIKE '%d'", True),
-    ("seen > TIMESTAMP_NTZ '2026-01-01'", True),
-    ("seen <= TIMESTAMP_NTZ '2026-02-01 10:00:00.123'", True),
-    ("_op = 'delete'", True),
-    ("_before.id = 2", True),
-    ("_before.price IS NULL", True),
-    ("_seq > {middle}", True),
-    ("_seq >= {middle} AND _seq < {last}", True),
-    ("_seq = {middle}", True),
-    ("_committed_at < TIMESTAMP '2020-01-01'", True),
-    ("_committed_at >= TIMESTAMP '2020-01-01 00:00:00Z'", True),
-    ("price IS NULL OR id = 4", False),
-    ("length(state) = 3", False),
-    ("id <=> 1", False),
-]
 
 
 @pytest.fixture(scope="module")
@@ -141,23 +116,17 @@ def test_a_slice_is_a_partition(world: PastWorld, read: Any) -> None:
     assert read("shop.items").rdd.getNumPartitions() >= 3
 
 
-@pytest.mark.parametrize(("condition", "is_pushed"), CONDITIONS)
-def test_conditions_leave_the_rows_that_spark_leaves(
-    spark: SparkSession, read: Any, condition: str, is_pushed: bool
-) -> None:
-    frame = read("shop.items")
-    seqs = sorted(row._seq for row in frame.select("_seq").collect())
-    condition = condition.format(middle=seqs[len(seqs) // 2], last=seqs[-1])
-    by_spark = frame.filter(condition)
-    expected = in_order(by_spark.toArrow()).to_pylist()
+def test_a_condition_does_not_stay(spark: SparkSession, read: Any) -> None:
+    """Spark keeps readers that evaluate conditions, and would read the next query with them."""
     spark.conf.set(PUSHED, "true")
     try:
-        frame = read("shop.items").filter(condition)
-        assert in_order(frame.toArrow()).to_pylist() == expected
-        plan = frame._jdf.queryExecution().executedPlan().toString()
+        frame = read("shop.items")
+        rows = read("shop.items").toArrow().to_pylist()
+        assert frame.filter("id = 1").count() == sum(row["id"] == 1 for row in rows)
+        assert frame.filter("_op = 'delete'").count() == sum(row["_op"] == "delete" for row in rows)
+        assert frame.count() == len(rows)
     finally:
         spark.conf.set(PUSHED, "false")
-    assert ("Filter (" in plan) != is_pushed, plan
 
 
 def test_columns_are_left_out_before_they_are_decoded(read: Any) -> None:

@@ -1,7 +1,9 @@
 """`spark.read.format("strata")`: the landed changes of a table, in any Spark session, decoded by Spark's tasks with the
 schema that was true.
-Not here: which slices (`pipeline/plan/landed_range.py`), in which columns (`tables/range_rows.py`), conditions
-(`pushed_filters.py`).
+Not here: which slices (`pipeline/plan/landed_range.py`), in which columns (`tables/range_rows.py`).
+
+Conditions are Spark's. Spark 4.3 keeps a reader that evaluates some itself (`pushFilters`) for its frame, and a later
+query without them gets the filtered rows.
 
 The data source runs in Python processes of Spark's driver (with Spark Connect, of the server), which read the settings;
 its tasks read segments from the lake, and need nothing else."""
@@ -9,7 +11,6 @@ its tasks read segments from the lake, and need nothing else."""
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,16 +25,14 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.past.moment import find_moment, point_of
 from strata_cdc.pipeline.plan.landed_range import range_definitions, range_slices, tracked_until
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.spark_jobs.pushed_filters import is_exact, is_true, narrowed
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.layout import own_name
 from strata_cdc.tables.range_rows import in_range_columns, own_columns, range_schema, some_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, MutableMapping
+    from collections.abc import Iterator, MutableMapping
 
     import sqlalchemy as sa
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from strata_cdc.config.settings import Source
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
 
 _NOWHERE = "mysql://nobody@server.invalid:3306/"
 OPTIONS = ("settings", "source", "table", "since", "until", "columns")
-_PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module of the process that Spark asks which conditions a reader evaluates; it asks only if
-`spark.sql.python.filterPushdown.enabled` is set, and refuses readers that could be asked if it is not."""
 
 
 class StrataSource(DataSource):
@@ -100,20 +96,18 @@ class StrataSource(DataSource):
         asked = some_columns(self.whole, self.columns) if self.columns else self.whole
         return from_arrow_schema(asked, prefer_timestamp_ntz=True)
 
-    def slices(self, conditions: list[Filter]) -> tuple[PlannedSlice, ...]:
-        """The slices of the part of the range in which conditions can be true.
+    def slices(self) -> tuple[PlannedSlice, ...]:
+        """The slices of the range.
 
         Raises:
             StrataError: Rows of it cannot be decoded; the message says which and why.
         """
         lake = _OpenLake(self._given)
-        after, until = narrowed(conditions, lake.stream, self.after, self.until)
-        return range_slices(lake.source, lake.engine, lake.stream, self.table, after, until)
+        return range_slices(lake.source, lake.engine, lake.stream, self.table, self.after, self.until)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads some columns of the changes: those of the frame, or of a schema that is given by `.schema(...)`."""
-        asks = _PUSHES in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHES
-        return (FilteringReader if asks else ChangesReader)(self, schema)
+        return ChangesReader(self, schema)
 
 
 class ChangesReader(DataSourceReader):
@@ -122,15 +116,14 @@ class ChangesReader(DataSourceReader):
     def __init__(self, source: StrataSource, schema: StructType) -> None:
         self._source, self._name = source, source.source
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._conditions: list[Filter] = []
         _refuse_others(self._schema, source)
 
     def partitions(self) -> list[InputPartition]:
         """The slices."""
-        return [InputPartition(piece) for piece in self._source.slices(self._conditions)]
+        return [InputPartition(piece) for piece in self._source.slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice for which the conditions are true.
+        """The rows of a slice.
 
         Raises:
             StrataError: A row cannot be decoded.
@@ -144,22 +137,8 @@ class ChangesReader(DataSourceReader):
                 # Rows that a run would withhold, or rows that are not in the log.
                 raise step.error
             batch = in_range_columns(step, self._name, self._schema)
-            for condition in self._conditions:
-                batch = batch.filter(is_true(condition, batch))
             if batch.num_rows:
                 yield batch
-
-
-class FilteringReader(ChangesReader):
-    """As `ChangesReader`, and evaluates conditions itself."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  the name is Spark's
-        """Takes the conditions that it evaluates exactly as Spark does; gives the others back."""
-        for condition in filters:
-            if is_exact(condition, self._schema):
-                self._conditions.append(condition)
-            else:
-                yield condition
 
 
 def _refuse_others(schema: pa.Schema, source: StrataSource) -> None:

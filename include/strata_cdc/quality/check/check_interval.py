@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
-from strata_cdc.errors import ChecksFailedError
+from strata_cdc.errors import ChecksFailedError, Permanent
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
@@ -29,6 +29,7 @@ from strata_cdc.quality.checks.sensitive import Sensitive
 from strata_cdc.quality.checks.spark_frames import frame_keys, frame_of
 from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject, count_rules
 from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.runs.in_spark import is_remote
 from strata_cdc.runs.run_folder import read_plan, read_staged, run_folder, write_verdicts
 from strata_cdc.runs.run_past import read_past
 from strata_cdc.runs.verdict import Failure, Severity
@@ -285,6 +286,12 @@ class _Judging:
 
     def _great_expectations(self) -> Judge:
         if self.judge is None:
+            if is_remote(self._open_spark()):
+                raise Permanent(
+                    "your own expectations cannot be evaluated by Spark Connect: nothing here can keep its server from "
+                    "logging the values of rows",
+                    remedy="Run this check by spark-submit: unset SPARK_REMOTE.",
+                )
             self.judge = Judge(self._run)
         return self.judge
 
