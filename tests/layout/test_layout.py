@@ -121,6 +121,7 @@ def test_tests_replace_functions_in_one_place():
     assert found == {
         ("interposed.py", "owner"),
         ("conftest.py", "tempfile"),
+        ("spark/test_apart.py", "tempfile"),
         ("cli/test_run.py", '"os.fsync"'),
         ("dags/test_dags.py", "FormatChecker"),
         ("dags/test_data_docs.py", "security"),

@@ -302,12 +302,12 @@ def test_a_table_keeps_few_commits_and_files(tmp_path: Path) -> None:
 
 
 def test_publishing_keeps_the_log_short_by_itself(tmp_path: Path) -> None:
-    """A table that nobody merges: what is older than a day is deleted where a checkpoint as old has it."""
+    """A table that nobody merges: what is older than a week is deleted where a checkpoint as old has it."""
     url = table_url(str(tmp_path), SOURCE, ORDERS)
     log = Path(url) / "_delta_log"
     for number in range(101):
         put(tmp_path, OUTPUTS["delta"], number, 1)
-    days_ago = time.time() - 2 * 86_400
+    days_ago = time.time() - 8 * 86_400
     for path in log.glob("*"):
         os.utime(path, (days_ago, days_ago))
     kept = len(list(log.glob("*.json")))
