@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyarrow import json
 
+from strata_cdc.arrow_columns import to_texts
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import BadData
 from strata_cdc.ticdc.encodings import BinaryForm
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from strata_cdc.ticdc.values import ColumnValues
 
 _ROW: Final = re.compile(r"in row (\d+)")
-_TYPES: Final = pa.array(["DELETE", "UPDATE", "INSERT"])
+_TYPES: Final = to_texts(["DELETE", "UPDATE", "INSERT"])
 """In the order of `Operation`."""
 _NULL: Final = re.compile(rb'":null(?<!\\":null)(?<![\]}],"old":null)(?=[,}])')
 """The value of a column: within a text the quote would be escaped. `old` as a whole follows the end of an object. What

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyarrow import csv
 
+from strata_cdc.arrow_columns import to_texts
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.ticdc.csv_form import check_settings, csv_form, quote_of
 from strata_cdc.ticdc.csv_texts import CsvTexts
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _ROW: Final = re.compile(r"Row #(\d+)")
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
-_LETTERS: Final = pa.array(["D", "U", "I"])
+_LETTERS: Final = to_texts(["D", "U", "I"])
 """In the order of `Operation`."""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct, field
 
-from strata_cdc.arrow_columns import repeated_number
+from strata_cdc.arrow_columns import repeated_number, to_texts
 from strata_cdc.changes.arrow import ROW_FIELDS, TIMESTAMP_UTC, change_schema
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, SchemaChange, Watermark, placed
 from strata_cdc.errors import SchemaMismatchError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from strata_cdc.ticdc.folder import DataSequence, SinkContents
     from strata_cdc.ticdc.history import SinkDdl, SinkHistory, SinkVersion
 
-_OPERATIONS = pa.array(OPERATIONS)
+_OPERATIONS = to_texts(OPERATIONS)
 
 
 class ReadCounts(Struct):
