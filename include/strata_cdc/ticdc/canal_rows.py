@@ -8,6 +8,7 @@ replaced by a text that no value is before it reads a block.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyarrow import json
 
-from strata_cdc.arrow_columns import to_texts
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import BadData
 from strata_cdc.ticdc.encodings import BinaryForm
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from strata_cdc.ticdc.values import ColumnValues
 
 _ROW: Final = re.compile(r"in row (\d+)")
-_TYPES: Final = to_texts(["DELETE", "UPDATE", "INSERT"])
 """In the order of `Operation`."""
 _NULL: Final = re.compile(rb'":null(?<!\\":null)(?<![\]}],"old":null)(?=[,}])')
 """The value of a column: within a text the quote would be escaped. `old` as a whole follows the end of an object. What
@@ -145,7 +144,7 @@ class _CanalReader:
         """The operations, if all lines are changes of the table with commit timestamps."""
         if pc.any(pc.is_null(pc.struct_field(lines["_tidb"], "commitTs"))).as_py():
             raise BadData("lines have no commit timestamps", file=self._file.path, remedy=_EXTENSION)
-        op = pc.index_in(lines["type"], value_set=_TYPES).cast(pa.int8())
+        op = pc.index_in(lines["type"], value_set=_types()).cast(pa.int8())
         has_image = pc.equal(pc.list_value_length(lines["data"]), 1)
         is_change = pc.and_(pc.is_valid(op), pc.fill_null(has_image, fill_value=False))
         for name, expected in (("database", self._table.database), ("table", self._table.table)):
@@ -257,3 +256,9 @@ def _only_element(lists: pa.Array) -> list[pa.Array]:
     starts = pc.if_else(has_element, lists.offsets.slice(0, len(lists)), pa.scalar(None, pa.int32()))
     element = lists.values.take(starts)
     return list(element.flatten())
+
+
+@cache
+def _types() -> pa.Array:
+    # Not at import: Arrow loads pandas for it, which runs of other sources do not need.
+    return pa.array(["DELETE", "UPDATE", "INSERT"])

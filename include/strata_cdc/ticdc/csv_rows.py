@@ -4,6 +4,7 @@ Not here: their form (`csv_form.py`), values of columns (`values.py`)."""
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,7 +13,6 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyarrow import csv
 
-from strata_cdc.arrow_columns import to_texts
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.ticdc.csv_form import check_settings, csv_form, quote_of
 from strata_cdc.ticdc.csv_texts import CsvTexts
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _ROW: Final = re.compile(r"Row #(\d+)")
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
-_LETTERS: Final = to_texts(["D", "U", "I"])
 """In the order of `Operation`."""
 
 
@@ -121,7 +120,7 @@ class _CsvReader:
 
     def _batch(self, content: bytes) -> pa.RecordBatch:
         columns = self._parsed(content)
-        op = pc.index_in(columns[0], value_set=_LETTERS).cast(pa.int8())
+        op = pc.index_in(columns[0], value_set=_letters()).cast(pa.int8())
         self._check(op, columns)
         ops, ts = op.to_numpy(), columns[3]
         is_pair = np.zeros(len(ops), np.bool_)
@@ -280,3 +279,9 @@ class _Images(Struct, frozen=True):
 
 def _only(column: pa.Array, rows: pa.Array) -> pa.Array:
     return pc.if_else(rows, column, pa.scalar(None, column.type))
+
+
+@cache
+def _letters() -> pa.Array:
+    # Not at import: Arrow loads pandas for it, which runs of other sources do not need.
+    return pa.array(["D", "U", "I"])

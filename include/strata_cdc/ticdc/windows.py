@@ -7,13 +7,14 @@ A window ends where every open file has been read far enough, so only one block 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct, field
 
-from strata_cdc.arrow_columns import repeated_number, to_texts
+from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.changes.arrow import ROW_FIELDS, TIMESTAMP_UTC, change_schema
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, SchemaChange, Watermark, placed
 from strata_cdc.errors import SchemaMismatchError
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from strata_cdc.ticdc.csv_form import CsvSettings
     from strata_cdc.ticdc.folder import DataSequence, SinkContents
     from strata_cdc.ticdc.history import SinkDdl, SinkHistory, SinkVersion
-
-_OPERATIONS = to_texts(OPERATIONS)
 
 
 class ReadCounts(Struct):
@@ -308,7 +307,7 @@ class _Numbering(Struct, frozen=True):
         ordinals = np.array([self.seqs[CommitStep(int(ts))] for ts in distinct], np.int64)
         count = len(stamps)
         facts = {
-            "_op": _OPERATIONS.take(known["op"]),
+            "_op": _operations().take(known["op"]),
             "_gtid": pa.nulls(count, pa.string()),
             "_seq": pa.array(ordinals[at]),
             "_row": pa.array(numbers),
@@ -339,3 +338,9 @@ def _schema_changes(ddl: list[SinkDdl], seqs: dict[CommitStep, int]) -> Iterator
         databases = frozenset(change.database for change in changes)
         seq = seqs[CommitStep(ts, is_ddl=True)]
         yield SchemaChange(seq, numbers[ts], query, databases, tables, changes[0].version)
+
+
+@cache
+def _operations() -> pa.Array:
+    # Not at import: Arrow loads pandas for it, which runs of other sources do not need.
+    return pa.array(OPERATIONS)
