@@ -13,7 +13,7 @@ import pytest
 
 from strata_cdc.errors import MirrorDivergedError
 from strata_cdc.mirrors import compact as compacting
-from strata_cdc.mirrors import data_files, key_index, log, log_cut, vectors
+from strata_cdc.mirrors import data_files, key_index, log, vectors
 from strata_cdc.mirrors.apply import Applier
 from strata_cdc.mirrors.compact import compact, vacuum
 from strata_cdc.mirrors.histories import kept_beginning
@@ -101,7 +101,6 @@ WRITES = (
     (vectors, "write_file"),
     (log, "_put_if_absent"),
     (compacting, "delete_file"),
-    (log_cut, "delete_file"),
     (kept_beginning, "write_file"),
 )
 
