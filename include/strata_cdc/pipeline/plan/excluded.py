@@ -43,9 +43,10 @@ class LeftOut:
         Args:
             owning_after: From an ordinal to the intervals that own something after it, in order of time.
         """
-        if not self._copies.copies:
+        begins = [life.first_seq for lives in self._copies.copies.values() for life in lives]
+        if not begins:
             return {}
-        intervals = owning_after(min(life.first_seq for lives in self._copies.copies.values() for life in lives) - 1)
+        intervals = owning_after(min(begins) - 1)
         firsts = [interval.first_seq for interval in intervals]
         lasts = [interval.last_seq for interval in intervals]
         ranges: dict[tuple[str, str], Ranges] = {}
