@@ -68,6 +68,9 @@ class OneSource:
     def names(self) -> list[str]:
         return ["s"]
 
+    def has_server(self, _: str) -> bool:
+        return True
+
     def store(self, _: str) -> sa.Engine:
         return self._engine
 
