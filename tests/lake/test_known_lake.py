@@ -19,6 +19,7 @@ class Used:
     lake: str
     store_url: str
     name: str = "s"
+    is_sink: bool = False
 
 
 def test_each_knows_the_other(lake, tmp_path):

@@ -55,20 +55,27 @@ def _add(column: pa.Array, hashes: Ints) -> None:
     elif pa.types.is_boolean(kind):
         known, content = column.buffers()
         nulls = _nulls(column, known)
-        hash_fixed(np.ascontiguousarray(bits_of(content, column)), 1, nulls, hashes)
+        _check(hash_fixed(np.ascontiguousarray(bits_of(content, column)), 1, nulls, hashes))
     elif pa.types.is_list(kind):
         width = kind.value_type.bit_width // 8
-        data = column.values.buffers()[1]
+        values = column.values
+        data = _bytes(values.buffers()[1])[values.offset * width :]
         offsets = offsets_of(column) * np.int32(width)
-        hash_texts(_bytes(data), offsets, _nulls(column, column.buffers()[0]), hashes)
+        _check(hash_texts(data, offsets, _nulls(column, column.buffers()[0]), hashes))
     elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-        hash_texts(bytes_of(column), offsets_of(column), _nulls(column, column.buffers()[0]), hashes)
+        _check(hash_texts(bytes_of(column), offsets_of(column), _nulls(column, column.buffers()[0]), hashes))
     else:
         width = kind.bit_width // 8
         known, content = column.buffers()
         begin = column.offset * width
-        data = _bytes(content)[begin : begin + len(column) * width]
-        hash_fixed(data, width, _nulls(column, known), hashes)
+        data = np.zeros(len(column) * width, np.uint8) if content is None else _bytes(content)[begin:]
+        _check(hash_fixed(data[: len(column) * width], width, _nulls(column, known), hashes))
+
+
+def _check(row: int) -> None:
+    # Else the rows from there on would have equal hashes whatever their values are.
+    if row >= 0:
+        raise ValueError(f"value {row:,} of a column is not in its memory")
 
 
 def _bytes(content: pa.Buffer | None) -> npt.NDArray[np.uint8]:

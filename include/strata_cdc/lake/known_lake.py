@@ -10,6 +10,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
+from strata_cdc.binlog.bytes.segment import SegmentForm
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import OtherLakeError
 from strata_cdc.files.storage import list_folders, read_file
@@ -39,6 +40,8 @@ class LakeMark(Struct, frozen=True):
     lake: str
     """Its id, for one source."""
     source: str
+    is_sink: bool = False
+    """Whether the source was the folder of a TiCDC sink."""
     format: int = FORMAT
 
 
@@ -49,6 +52,7 @@ def known_store(source: Source) -> sa.Engine:
 
     Raises:
         OtherLakeError: The lake is another one, was lost, or lacks what the store calls published.
+        SourceSettingsError: What has landed is of the other kind of source.
         StrataError: The lake or the store does not answer.
     """
     engine = open_store(source.store_url)
@@ -58,9 +62,11 @@ def known_store(source: Source) -> sa.Engine:
 
 def known_if_stored(source: Source) -> Source:
     """The source, checked as by `known_store`, for callers that make no store: without a store there is nothing to
-    check."""
+    check but the kind of what has landed."""
     engine = find_store(source.store_url)
-    if engine is not None:
+    if engine is None:
+        _stream(source)
+    else:
         require_known(source, engine)
     return source
 
@@ -71,9 +77,13 @@ def require_known(source: Source, engine: sa.Engine) -> None:
     if known is None or not known.is_written:
         _make_known(source, engine, known)
         return
-    mark = read_mark(source)
-    if mark != known.lake:
-        raise _other(source, mark)
+    mark = _read_mark(source)
+    if mark is None or mark.lake != known.lake:
+        raise _other(source, mark and mark.lake)
+    if mark.is_sink != source.is_sink:
+        # The mark has it, so that segments need not be listed each time.
+        _stream(source)
+        write_mark(source, engine, known.lake)
     _require_published(source, engine)
 
 
@@ -84,27 +94,32 @@ def read_mark(source: Source) -> str | None:
         LakeUnavailableError: The storage does not answer.
         DamagedFileError: It is not what was written.
     """
+    mark = _read_mark(source)
+    return mark and mark.lake
+
+
+def _read_mark(source: Source) -> LakeMark | None:
     folder = landing_folder(source.lake, source.name)
     content = read_file(folder.join(FILE))
     if content is None:
         return None
     remedy = "Restore the file from a backup of the lake; `strata lake show` has the id that the store knows."
-    return decode_stored(content, LakeMark, newest=FORMAT, file=folder.join(FILE), remedy=remedy).lake
+    return decode_stored(content, LakeMark, newest=FORMAT, file=folder.join(FILE), remedy=remedy)
 
 
 def write_mark(source: Source, engine: sa.Engine, lake: str) -> None:
     """Writes the store's id into the lake. If it is killed in between, the next command does so again."""
-    content = msgspec.json.encode(LakeMark(lake, source.name))
+    content = msgspec.json.encode(LakeMark(lake, source.name, source.is_sink))
     landing_folder(source.lake, source.name).write(FILE, content)
     LakeLedger(engine).note_written(source.name, lake)
 
 
 def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> None:
     """The first use of both; or a first use that was killed, whose id is in the store."""
-    mark = read_mark(source)
+    mark, stream = read_mark(source), _stream(source)
     if known is None:
         ledger = LakeLedger(engine)
-        if ledger.reached_seq(source.name) > LandedStream.open(source.lake, source.name).last_seq:
+        if ledger.reached_seq(source.name) > stream.last_seq:
             raise _other(source, mark)
         _require_published(source, engine)
         if mark is not None and not ledger.reached_seq(source.name) and has_tables(source):
@@ -118,6 +133,13 @@ def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> N
         known = ledger.begin(source.name, mark or str(uuid4()), now=now_micros())
     if known is not None:
         write_mark(source, engine, known.lake)
+
+
+def _stream(source: Source) -> LandedStream:
+    """What has landed, which must be of the source's kind."""
+    stream = LandedStream.open(source.lake, source.name)
+    stream.require_form(SegmentForm.ROWS if source.is_sink else SegmentForm.BINLOG)
+    return stream
 
 
 def has_tables(source: Source) -> bool:

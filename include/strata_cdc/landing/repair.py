@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.files import BinlogFile, open_binlog
 from strata_cdc.binlog.bytes.frames import index_events
-from strata_cdc.binlog.bytes.segment import SegmentName, remove_leftovers, storage_errors
+from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName, remove_leftovers, storage_errors
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
 from strata_cdc.binlog.events.model import PreviousGtids
 from strata_cdc.binlog.events.parse import parse_event
@@ -31,6 +31,7 @@ from strata_cdc.errors import (
     StreamHoleError,
 )
 from strata_cdc.files.stored import decode_stored
+from strata_cdc.landing.landed import require_form
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
@@ -62,14 +63,17 @@ def repair_landing(folder: Folder) -> None:
         LakeUnavailableError: The storage does not answer.
         CorruptEventError: A segment whose index is lost or damaged is damaged too.
         StreamHoleError: A segment lost its index and its predecessor.
+        SourceSettingsError: What has landed is of a TiCDC sink.
     """
     remove_leftovers(folder)
     names = folder.names()
+    segments = [name for name in names if SegmentName.is_one(name)]
+    if segments:
+        require_form(folder, _parsed(segments[-1]), SegmentForm.BINLOG)
     present = set(names)
     for file in names:
         if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in present:
             folder.delete(file)
-    segments = [name for name in names if SegmentName.is_one(name)]
     known = _read_checked(folder)
     checked = _checked(folder, segments, known, present)
     if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):

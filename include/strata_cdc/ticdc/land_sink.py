@@ -104,20 +104,14 @@ def landing_state(stream: LandedStream) -> LandingState:
     """Where the landing of a sink continues; the beginning if nothing has landed.
 
     Raises:
-        BadData: The last segment is not as it was written, or of a binlog.
+        BadData: The last segment is not as it was written.
+        SourceSettingsError: A server's binlog has landed.
         LakeUnavailableError: The storage does not answer.
     """
     if not stream.segments:
         return LandingState()
-    last = stream.segments[-1]
-    if last.name.form is not SegmentForm.ROWS:
-        raise BadData(
-            "a server's binlog has landed under this name",
-            source=stream.source,
-            file=last.url,
-            remedy="Give the folder of the sink a source of its own, with another name.",
-        )
-    return SegmentRows(last).contents.state
+    stream.require_form(SegmentForm.ROWS)
+    return SegmentRows(stream.segments[-1]).contents.state
 
 
 def landed_until(stream: LandedStream) -> int:
