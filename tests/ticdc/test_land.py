@@ -54,10 +54,10 @@ def landed(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes().replace(str(folder).encode(), b"") for path in names}
 
 
-def stream_of(folder: Path) -> list[Any]:
+def stream_of(folder: Path, lake: str = "") -> list[Any]:
     """Each commit with its time and tables; each change of a schema; each row with its place and key."""
     found: list[Any] = []
-    for segment in LandedStream.open(str(folder / "lake"), "s").segments:
+    for segment in LandedStream.open(lake or str(folder / "lake"), "s").segments:
         rows = SegmentRows(segment)
         found += [(one.seq, one.committed_at, one.tables) for one in segment.index.records()]
         found += [(change.seq, change.number, change.tables) for change in rows.contents.schema]

@@ -147,3 +147,20 @@ def test_rows_that_are_not_exact_are_set_aside(tmp_path: Path) -> None:
     said = world.strata("quarantine", "show").stdout
     assert "shop.a" in said
     assert "truncate table" in said
+
+
+def test_rows_of_a_table_that_is_gone_are_held_with_the_reason_of_the_landing(tmp_path: Path) -> None:
+    """Not that there is no such table: its rows were set aside, and why."""
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    table, other = feed.table("a", (ID, NAME)), feed.table("b", (ID, NAME))
+    feed.write(table, [Row(START + 1, named(1)), Row(START + 20, named(2))])
+    feed.write(other, [Row(START + 30, named(3))])
+    feed.ddl(table, START + 10, 4, "DROP TABLE a")
+    feed.checkpoint(START + 100)
+    with pytest.raises(ChecksFailedError) as caught:
+        world.run()
+    said = f"{caught.value} {world.strata('status').stdout} {world.strata('quarantine', 'list').stdout}"
+    assert "written under the schema before drop table" in said
+    assert "no such table" not in said
+    assert [after["id"] for *_, after in world.changes()] == [1, 3]

@@ -86,8 +86,12 @@ def write_object(url: str, *content: Any) -> str | None:
         return store.put(key, _joined(content), use_multipart=False)["e_tag"]
 
 
-def create_object(url: str, content: bytes) -> bool:
+def create_object(url: str, content: Any) -> bool:
     """Writes an object unless there is one (If-None-Match); whether it was written.
+
+    Args:
+        url: Of the object.
+        content: Bytes or an object with a buffer, at most 5 GB.
 
     Raises:
         LakeUnavailableError: The store refuses it, or does not answer.
@@ -97,7 +101,7 @@ def create_object(url: str, content: bytes) -> bool:
 
     store, key = s3_store(url)
     with _store_errors(url), suppress(AlreadyExistsError):
-        store.put(key, content, mode="create", use_multipart=False)
+        store.put(key, _joined((content,)), mode="create", use_multipart=False)
         return True
     return False
 

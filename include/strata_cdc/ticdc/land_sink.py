@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from strata_cdc.binlog.bytes.segment import SegmentForm, remove_leftovers
+from strata_cdc.binlog.bytes.segment import SegmentForm, remove_leftovers, staging_folder, storage_errors
 from strata_cdc.clock import now_micros
-from strata_cdc.errors import BadData, StrataError
+from strata_cdc.errors import AlreadyRunningError, BadData, StrataError
 from strata_cdc.files.lock import hold_folder
+from strata_cdc.files.storage import Folder
 from strata_cdc.landing.cut_segments import LandReport
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream, landing_folder
@@ -28,16 +29,15 @@ from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import next_state, read_contents
 from strata_cdc.ticdc.history import SinkHistory
-from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, SinkCounts
+from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, SinkCounts, publish_lost_indexes
 from strata_cdc.ticdc.landed_schema import SchemaLog
 from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.segment_writer import SegmentWriter
 from strata_cdc.ticdc.windows import SinkWindows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from strata_cdc.files.storage import Folder
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.ticdc.windows import CommitWindow, ReadCounts
 
@@ -70,7 +70,9 @@ def land_sink(
 ) -> LandReport:
     """Lands everything below the sink's checkpoint that has not landed yet.
 
-    If it is killed at any time, what is published stays; the next run continues from there, and duplicates nothing.
+    If it is killed at any time, what is published stays; the next run continues from there, and duplicates nothing. Of
+    two at once the second ends: on one machine before it begins; on an object store, if they are on two machines, with
+    the first segment that the other has published.
 
     Args:
         sink: The folder and the lake.
@@ -87,10 +89,13 @@ def land_sink(
     folder = landing_folder(sink.lake, sink.source)
     notes = LandNotes(sink.lake, sink.source, sink.url, Doing.LANDING, progress)
     try:
-        with hold_folder(folder, f"landing {sink.source}"):
+        with hold_folder(_local_part(folder), f"landing {sink.source}"):
             try:
                 remove_leftovers(folder)
+                publish_lost_indexes(folder)
                 report = _Landing(sink, folder, wanted, notes).run()
+            except AlreadyRunningError:
+                raise  # the state is that of the other landing
             except StrataError as error:
                 notes.fail(error)
                 raise
@@ -98,6 +103,14 @@ def land_sink(
     except StrataError as error:
         raise error.located(source=sink.source) from error.__cause__
     return report
+
+
+def _local_part(folder: Folder) -> Folder:
+    """Where a landing writes on this machine."""
+    if folder.is_local:
+        return folder
+    with storage_errors(folder):
+        return Folder.open(staging_folder(folder))
 
 
 def landing_state(stream: LandedStream) -> LandingState:
@@ -169,17 +182,21 @@ class _Landing:
             raise self._contents.holes[0]
         with ExitStack() as stack:
             self._writer = self._open(stack)
-            try:
-                for window in self._reader.windows():
-                    self._add(window, stack)
-            except StrataError:
-                if self._writer.transactions:
-                    self._publish()
-                raise
+            for window in self._windows():
+                self._add(window, stack)
             if self._writer.transactions or self._has_read_on():
                 self._publish()
         self._tell()
         return self._report()
+
+    def _windows(self) -> Iterator[CommitWindow]:
+        """The windows; before one that cannot be read everything before it is published."""
+        try:
+            yield from self._reader.windows()
+        except StrataError:
+            if self._writer.transactions:
+                self._publish()
+            raise
 
     def _add(self, window: CommitWindow, stack: ExitStack) -> None:
         if window.steps:

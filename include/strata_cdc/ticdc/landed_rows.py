@@ -3,8 +3,9 @@ Not here: what is landed (`land_sink.py`), the index beside it (`binlog/events/i
 (`landed_slice.py`).
 
 After the magic there are parts, each one Arrow stream with rows of one table and version in the order of commits. Then
-come the contents (JSON, zlib), their size and checksum. The contents also have the DDL and the state from which the
-next landing continues, so that rows and state become visible together.
+come the index, as it lies beside the segment (the first sinks that were landed have none here), the contents (JSON,
+zlib), their size and checksum. The contents also have the DDL and the state from which the next landing continues, so
+that rows, index and state become visible together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName
+from strata_cdc.binlog.events.index import SUFFIX
 from strata_cdc.changes.arrow import ROW_FIELDS
 from strata_cdc.errors import DamagedFileError, ErrorFacts
 from strata_cdc.files.storage import lake_errors
@@ -26,6 +29,7 @@ from strata_cdc.ticdc.folder import FolderState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from strata_cdc.files.storage import Folder
     from strata_cdc.landing.landed import LandedSegment
 
 MAGIC: Final = b"strata rows 1\n"
@@ -161,6 +165,44 @@ def encode_contents(contents: SegmentContents) -> bytes:
     return packed + _TAIL.pack(len(packed), zlib.crc32(packed))
 
 
+def _read_contents(file: pa.NativeFile, url: str) -> tuple[SegmentContents, int]:
+    """The contents of a segment, and where they begin in its file."""
+    size = file.size()
+    head = file.read_at(min(size, len(MAGIC)), 0)
+    length, crc = _TAIL.unpack(file.read_at(_TAIL.size, max(0, size - _TAIL.size)).ljust(_TAIL.size, b"\0"))
+    begin = size - _TAIL.size - length
+    packed = file.read_at(length, begin) if begin >= len(MAGIC) else b""
+    if head != MAGIC or zlib.crc32(packed) != crc or not packed:
+        raise DamagedFileError("the landed segment is not as it was written", file=url, remedy=_REMEDY)
+    return decode_stored(zlib.decompress(packed), SegmentContents, newest=FORMAT, file=url, remedy=_REMEDY), begin
+
+
+def publish_lost_indexes(folder: Folder) -> None:
+    """Takes out of segments the indexes that are not beside them: a landing died, or still writes the same.
+
+    Raises:
+        DamagedFileError: A segment is not as it was written, or has no index.
+        LakeUnavailableError: The storage does not answer, or is full.
+    """
+    names = folder.names()
+    present = frozenset(names)
+    for name in names:
+        segment = SegmentName.parse(name)
+        if segment is not None and segment.form is SegmentForm.ROWS and f"{name}{SUFFIX}" not in present:
+            folder.write(f"{name}{SUFFIX}", _index_within(folder, name))
+
+
+def _index_within(folder: Folder, name: str) -> bytes:
+    url = folder.join(name)
+    with lake_errors(url), folder.filesystem.open_input_file(f"{folder.path}/{name}") as file:
+        contents, end = _read_contents(file, url)
+        begin = max((part.offset + part.size for part in contents.parts), default=len(MAGIC))
+        index: bytes = file.read_at(end - begin, begin)
+    if not index:
+        raise DamagedFileError("the landed segment has lost its index", file=url, remedy=_REMEDY)
+    return index
+
+
 class SegmentRows:
     """A landed segment with rows, as it is stored."""
 
@@ -175,16 +217,8 @@ class SegmentRows:
         self.url = segment.url
         self._filesystem, self._path = segment.folder.filesystem, f"{segment.folder.path}/{segment.name}"
         with lake_errors(self.url), self._filesystem.open_input_file(self._path) as file:
+            self.contents, _ = _read_contents(file, self.url)
             size = file.size()
-            head = file.read_at(min(size, len(MAGIC)), 0)
-            length, crc = _TAIL.unpack(file.read_at(_TAIL.size, max(0, size - _TAIL.size)).ljust(_TAIL.size, b"\0"))
-            begin = size - _TAIL.size - length
-            packed = file.read_at(length, begin) if begin >= len(MAGIC) else b""
-        if head != MAGIC or zlib.crc32(packed) != crc or not packed:
-            raise DamagedFileError("the landed segment is not as it was written", file=self.url, remedy=_REMEDY)
-        self.contents = decode_stored(
-            zlib.decompress(packed), SegmentContents, newest=FORMAT, file=self.url, remedy=_REMEDY
-        )
         summary = segment.summary
         mine = (self.contents.first_seq, self.contents.transactions, size)
         if mine != (summary.first_seq, summary.transactions, summary.bytes):

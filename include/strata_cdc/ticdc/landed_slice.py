@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.changes.plan import Range, Slice, SliceTable
+    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.schema.model.definition import TableName
     from strata_cdc.ticdc.landed_rows import LandedPart
 
 
@@ -40,6 +42,20 @@ def segment_at(url: str) -> LandedSegment:
     if parsed is None:
         raise ValueError(url)
     return LandedSegment(Folder.open(folder), parsed)
+
+
+def why_set_aside(segment: LandedSegment, table: TableName) -> ErrorFacts | None:
+    """Why rows of a table in a landed segment are set aside; None if none are, or it holds no rows.
+
+    Raises:
+        DamagedFileError: The segment is not as it was written.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if segment.name.form is not SegmentForm.ROWS:
+        return None
+    name = table.database, table.table
+    parts = SegmentRows(segment).contents.parts
+    return next((part.error for part in parts if part.error and (part.database, part.table) == name), None)
 
 
 def read_sink_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows]:

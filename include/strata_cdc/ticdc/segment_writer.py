@@ -1,4 +1,4 @@
-"""Writes windows of a sink as a landed segment with its index; both become visible at once, or not at all.
+"""Writes windows of a sink as a landed segment that holds its own index; it becomes visible as a whole.
 Not here: where windows come from (`land_sink.py`), the form of the file (`landed_rows.py`)."""
 
 from __future__ import annotations
@@ -220,13 +220,15 @@ class SegmentWriter:
         self._held_bytes = 0
 
     def publish(self, state: LandingState) -> SegmentSummary:
-        """Ends the segment and publishes it: its index gets its name first, so a segment that is there has one.
+        """Ends the segment and publishes it, then the index that it holds. If the process dies in between, the next
+        landing takes the index out of the segment (`publish_lost_indexes`).
 
         Args:
             state: From where the next landing continues.
 
         Raises:
-            LakeUnavailableError: The storage refuses or is full; nothing was published.
+            AlreadyRunningError: Another process has published a segment in this place; nothing was published.
+            LakeUnavailableError: The storage refuses or is full.
         """
         self._write_held()
         contents = SegmentContents(
@@ -239,25 +241,42 @@ class SegmentWriter:
             tuple(self._unlogged),
             tuple(self._crossed),
         )
-        self._file.append(encode_contents(contents))
-        clock = CommitClock(self._after.clock)
-        path = f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}"
+        end = encode_contents(contents)
         with storage_errors(self._folder):
-            index = IndexWriter(path)
-            if self.transactions:
-                index.write(self._commits.batch(self._after.seq + 1, self.name.binlog_file, clock))
-            summary = self._summary(clock)
-            index.close(summary)
-        publish_file(self._folder, path, f"{self.name}{SUFFIX}")
-        self._file.publish(str(self.name))
+            summary, index = self._index(len(end))
+        self._file.append(index)
+        self._file.append(end)
+        self._file.publish(str(self.name), once=True)
+        publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
         return summary
 
-    def _summary(self, clock: CommitClock) -> SegmentSummary:
+    @property
+    def _index_path(self) -> str:
+        return f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}"
+
+    def _index(self, end_bytes: int) -> tuple[SegmentSummary, bytes]:
+        """The index, which lies in the segment before its last `end_bytes` bytes, and says how long the segment is."""
+        clock, batch = CommitClock(self._after.clock), None
+        if self.transactions:
+            batch = self._commits.batch(self._after.seq + 1, self.name.binlog_file, clock)
+        content, size = b"", 0
+        # Its own length depends on the digits of the number, which does not fall.
+        while size != self._file.size + len(content) + end_bytes:
+            size = self._file.size + len(content) + end_bytes
+            writer = IndexWriter(self._index_path)
+            if batch is not None:
+                writer.write(batch)
+            summary = self._summary(clock, size)
+            writer.close(summary)
+            content = Path(self._index_path).read_bytes()
+        return summary, content
+
+    def _summary(self, clock: CommitClock, size: int) -> SegmentSummary:
         return SegmentSummary(
             segment=str(self.name),
             binlog_file=self.name.binlog_file,
             server_uuid="",
-            bytes=self._file.size,
+            bytes=size,
             first_seq=self._after.seq + 1,
             transactions=self.transactions,
             clock_before=self._after.clock,
@@ -272,7 +291,7 @@ class SegmentWriter:
     def discard(self) -> None:
         """Removes what was written."""
         self._file.discard()
-        Path(f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}").unlink(missing_ok=True)
+        Path(self._index_path).unlink(missing_ok=True)
 
 
 def _at(change: LandedSchemaChange, offset: int) -> LandedSchemaChange:

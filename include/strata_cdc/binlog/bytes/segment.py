@@ -22,9 +22,9 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES
-from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.objects import is_s3, write_object
-from strata_cdc.files.storage import TEMPORARY_SUFFIX, require_room
+from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError
+from strata_cdc.files.objects import create_object, is_s3, write_object
+from strata_cdc.files.storage import TEMPORARY_SUFFIX, content_digest, file_digest, require_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,16 +138,24 @@ class SegmentFile:
             self._file.seek(size)
         self.size = size
 
-    def publish(self, name: str) -> None:
+    def publish(self, name: str, *, once: bool = False) -> None:
         """Gives the file its name: afterwards it exists and is complete.
+
+        Args:
+            name: The name.
+            once: Of several processes only one may give it to a file; else the last one's file has it.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.
+            AlreadyRunningError: Another process has given the name to its file.
         """
         with storage_errors(self._folder):
             self._disk.wait()
         self._file.close()
-        publish_file(self._folder, self.path, name)
+        if once and not self._folder.is_local:
+            publish_once(self._folder, self.path, name)
+        else:
+            publish_file(self._folder, self.path, name)
 
     def discard(self) -> None:
         """Removes the file; does nothing if it has its name already."""
@@ -210,6 +218,41 @@ def publish_file(folder: Folder, path: str, name: str) -> None:
             shutil.copyfileobj(source, target, _COPY_BYTES)
         folder.rename(temporary, f"{folder.path}/{name}")
         Path(path).unlink()
+
+
+def publish_once(folder: Folder, path: str, name: str) -> None:
+    """Moves a finished local file into a folder on an object store, unless another file has its name there.
+
+    On S3 the store refuses the second of two that do so at once; elsewhere Arrow cannot request that, so that a file
+    that gets the name at the same moment is not seen.
+
+    Raises:
+        AlreadyRunningError: Another file has the name.
+        LakeUnavailableError: The storage refuses or is full.
+    """
+    with storage_errors(folder):
+        if not is_s3(folder.url):
+            if folder.exists(name):
+                raise _published_elsewhere(folder, name)
+            publish_file(folder, path, name)
+            return
+        with Path(path).open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            # A request whose answer was lost is sent again, and then meets its own object.
+            if not create_object(folder.join(name), content) and file_digest(folder.join(name)) != (
+                len(content),
+                content_digest(content),
+            ):
+                raise _published_elsewhere(folder, name)
+        Path(path).unlink()
+
+
+def _published_elsewhere(folder: Folder, name: str) -> AlreadyRunningError:
+    return AlreadyRunningError(
+        "another process lands the same source, and was first with this segment",
+        file=folder.join(name),
+        remedy="Nothing is lost or twice: what it has not landed yet, the next landing lands. Let one process at a "
+        "time land a source.",
+    )
 
 
 def staging_folder(folder: Folder) -> str:

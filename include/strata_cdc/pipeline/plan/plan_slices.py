@@ -43,6 +43,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.selection.failing import FailingTables
 from strata_cdc.selection.sensitive import sensitive_of_each, unmatched_columns
 from strata_cdc.selection.wanted import unmatched_patterns
+from strata_cdc.ticdc.landed_slice import why_set_aside
 from strata_cdc.unforeseen import may_pass
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ class _Draft:
                     self._versions[key] = PlannedVersion(*key, table.definition)
             for refusal in cut.refused:
                 refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
-                why = refusal.error.facts()
+                # A sink's rows that are in no version of their table were set aside when they landed.
+                why = why_set_aside(segment, refusal.table) or refusal.error.facts()
                 self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
         read = {piece.segment for piece in slices}
         # Tables whose rows the index of a segment could not count.
