@@ -58,7 +58,7 @@ def test_a_run_alone_ends_in_what_the_server_has(
     shop.assert_equal("old", "t", "u")
     shop.server.run_sql(f"INSERT INTO u VALUES (5); {UUIDS}; INSERT INTO t (id) VALUES (3); DELETE FROM old", "shop")
     assert run(["run"]) == 0
-    assert "the rows of shop.t have to be read from the server again" in caplog.text
+    assert "the mirror of shop.t goes no further" in caplog.text
     shop.assert_equal("old", "t", "u")
     assert shop.waiting(capsys) == []
     shop.server.run_sql("UPDATE t SET u = 'x' WHERE id = 1", "shop")

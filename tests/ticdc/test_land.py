@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata_cdc.binlog.bytes import segment as segments
-from strata_cdc.errors import BadData, DamagedFileError, StrataError, StreamHoleError, Usage
+from strata_cdc.errors import BadData, ChecksFailedError, StrataError, StreamHoleError, Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
@@ -166,13 +166,18 @@ def test_a_table_whose_first_row_comes_later_has_an_older_schema_file(tmp_path: 
 
 
 def test_tables_that_the_settings_exclude_do_not_land(tmp_path: Path) -> None:
-    """A table without a key is refused, and can be excluded; its files may expire."""
+    """A table without a key is set aside, and can be excluded; its files may expire. The others go on."""
     world = SinkWorld(tmp_path)
     feed, _ = written(tmp_path)
     keyless = feed.table("k", (SinkColumn("n"),))
     path = feed.write(keyless, [Row(START + 5, {"n": 1})])
-    with pytest.raises(DamagedFileError, match="no primary key"):
+    with pytest.raises(ChecksFailedError, match=r"shop\.k.*no primary key"):
         world.run()
+    said = " ".join(world.strata("quarantine", "show").stdout.split())
+    assert "the table has no primary key" in said
+    assert 'exclude = ["shop.k"]' in said
+    assert len(world.changes("shop.a")) == 48
+    assert not world.changes("shop.k")
     world.more = 'exclude = ["shop.k"]'
     world.run()
     path.unlink()

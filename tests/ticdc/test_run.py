@@ -18,7 +18,7 @@ from strata_cdc.store.database import open_store
 from tests.model.sink import users_rows
 from tests.model.through_folder import EXACT, longest_histories, write_table
 from tests.ticdc import test_once
-from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
+from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
 from tests.ticdc.world import SinkWorld
 
 if TYPE_CHECKING:
@@ -164,3 +164,27 @@ def test_rows_of_a_table_that_is_gone_are_held_with_the_reason_of_the_landing(tm
     assert "written under the schema before drop table" in said
     assert "no such table" not in said
     assert [after["id"] for *_, after in world.changes()] == [1, 3]
+
+
+def test_a_table_without_a_key_stops_no_other(tmp_path: Path) -> None:
+    """Also where its version is known, and where a window has it before and after the others; it gets a key later."""
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    other, keyless = feed.table("a", (ID, NAME)), SinkTable("shop", "k", (), START + 1)
+    feed.ddl(keyless, START + 1, 3, "CREATE TABLE k (id INT, name VARCHAR(20))", (SinkColumn("id"), NAME))
+    for _ in range(2):
+        feed.write(keyless, [Row(START + at, named(at)) for at in range(2, 9)])
+    feed.write(other, [Row(START + at, named(at)) for at in range(1, 12, 2)])
+    feed.checkpoint(START + 20)
+    with pytest.raises(ChecksFailedError, match=r"shop\.k"):
+        world.run()
+    assert 'exclude = ["shop.k"]' in " ".join(world.strata("quarantine", "show").stdout.split())
+    assert [after["id"] for *_, after in world.changes()] == [1, 3, 5, 7, 9, 11]
+    feed.ddl(keyless, START + 30, 7, "ALTER TABLE k ADD PRIMARY KEY (id)", (ID, NAME))
+    feed.write(keyless, [Row(START + 40, named(40))])
+    feed.write(other, [Row(START + 41, named(41))])
+    feed.checkpoint(START + 50)
+    with pytest.raises(ChecksFailedError, match="14 rows of shop.k are not published"):
+        world.run()
+    assert [after["id"] for *_, after in world.changes("shop.a")] == [1, 3, 5, 7, 9, 11, 41]
+    assert [after["id"] for *_, after in world.changes("shop.k")] == [40]

@@ -180,6 +180,11 @@ class LandedStream:
         return sum(size for size, _ in sizes.values())
 
     @property
+    def has_server(self) -> bool:
+        """Whether a server, or its files, landed; False: the folder of a TiCDC sink."""
+        return not self.segments or self.segments[-1].name.form is SegmentForm.BINLOG
+
+    @property
     def last_seq(self) -> int:
         """Ordinal of the last transaction; 0 if nothing has landed."""
         return self.segments[-1].summary.last_seq if self.segments else 0

@@ -280,8 +280,8 @@ class PastTables(AbstractContextManager["PastTables"]):
             table=str(name),
             gtid=moment.gtid_executed or None,
             remedy=f"`strata mirror list --source {self._source}` shows from where to where its rows are known, and "
-            f"`strata intervals --source {self._source}` what is not published; `strata run` publishes it, `strata "
-            "dump` reads rows that no log has, from then on.",
+            f"`strata intervals --source {self._source}` what is not published; `strata run` publishes it"
+            + (", `strata dump` reads rows that no log has, from then on." if self._published.has_server else "."),
         )
 
 

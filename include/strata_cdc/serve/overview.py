@@ -114,13 +114,13 @@ def _view(sources: Sources, name: str, reading: SourceNumbers | None) -> SourceV
         engine = sources.store(name)
         if engine is None:
             return SourceView(name, attention=(_nothing_yet(name),))
-        view = _of_store(engine, name, reading)
+        view = _of_store(engine, name, reading, has_server=sources.has_server(name))
         return view if sources.has_server(name) else replace(view, compared=None)
     except StrataError as error:
         return SourceView(name, attention=(Attention(error.message, error.remedy),))
 
 
-def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> SourceView:
+def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None, *, has_server: bool) -> SourceView:
     position = SchemaStore(engine).position(name)
     last = IntervalLedger(engine).last(name)
     if position is None:
@@ -129,7 +129,7 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> Sourc
     attention = [
         *_of_numbers(name, read),
         *(_waiting(name, unpublished) for unpublished in waiting),
-        *(_read_again(name, table) for table in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
+        *(_read_again(name, table, has_server=has_server) for table in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
         *(_gap(name, gap) for gap in gaps[:_SHOWN_GAPS]),
         *_unlogged(engine, name),
     ]
@@ -205,9 +205,11 @@ def _waiting(name: str, unpublished: UnpublishedRows) -> Attention:
     return Attention(text, command, urgency=Urgency.WITHHELD)
 
 
-def _read_again(name: str, table: TableToRead) -> Attention:
+def _read_again(name: str, table: TableToRead, *, has_server: bool) -> Attention:
     text = f"the mirror of {table.name} is to be read again: {table.reason}"
     command = f"strata dump --source {name} --table {table.name}"
+    if not has_server:  # the reason says what can be done instead
+        text, command = f"the mirror of {table.name} is blocked: {table.reason}", f"strata mirror list --source {name}"
     return Attention(text, command, (table.database_name, table.table_name), Urgency.STILL)
 
 

@@ -170,6 +170,7 @@ class _Landing:
             self._end.seq + 1,
             self._before.folder,
             sink.limits,
+            sets_keyless_aside=True,
         )
         self._end_ts = self._before.end_ts
         self._published = _Published()

@@ -20,6 +20,19 @@ _KEYS = "key_"
 """Begins the names of the columns that identify a row, which the table's own names do not reach."""
 
 
+def are_keyless(rows: pa.Table, key: tuple[str, ...]) -> bool:
+    """Whether rows cannot be told from their repeats, as `each_once` takes them."""
+    return not key and rows["key"].null_count > 0
+
+
+def keyless_remedy(table: TableName) -> str:
+    """What can be done about a table whose rows have no key."""
+    return (
+        f'Leave the table out (`exclude = ["{table}"]` of the source; `strata decode` has --table), give it a primary '
+        "key, or let the changefeed write canal-json with `output-row-key`."
+    )
+
+
 def each_once(rows: pa.Table, table: TableName, key: tuple[str, ...], files: Sequence[str]) -> tuple[pa.Table, int]:
     """The rows of a table by commit timestamp, without repeats; and how many repeats there were.
 
@@ -55,15 +68,14 @@ def each_once(rows: pa.Table, table: TableName, key: tuple[str, ...], files: Seq
 
 def _keys(rows: pa.Table, table: TableName, key: tuple[str, ...], files: Sequence[str]) -> dict[str, pa.ChunkedArray]:
     if not key:
-        if rows["key"].null_count:
+        if are_keyless(rows, key):
             at = pc.index(rows["key"].is_null(), value=True).as_py()
             raise DamagedFileError(
                 f"row {rows['number'][at].as_py():,} of the file: the table has no primary key; a row "
                 "which was written again looks like another row",
                 table=str(table),
                 file=files[rows["file"][at].as_py()],
-                remedy="Exclude the table with --table, give it a primary key, or let the changefeed write canal-json "
-                "with `output-row-key`.",
+                remedy=keyless_remedy(table),
             )
         return {_KEYS: rows["key"]}
     is_delete = pc.equal(rows["op"], int(Operation.DELETE))

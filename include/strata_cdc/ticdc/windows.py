@@ -22,7 +22,7 @@ from strata_cdc.position.commit_ts import LOGICAL_BITS, CommitStep
 from strata_cdc.ticdc.cursors import NEVER, FileCursor, SinkFile, first_ts
 from strata_cdc.ticdc.folder import FolderState, SequenceState
 from strata_cdc.ticdc.limits import SinkLimits
-from strata_cdc.ticdc.once import each_once
+from strata_cdc.ticdc.once import are_keyless, each_once, keyless_remedy
 from strata_cdc.ticdc.paths import FileForm
 from strata_cdc.ticdc.quadrants import QuadrantCounts, Translation
 from strata_cdc.ticdc.rows import OPERATIONS
@@ -95,6 +95,8 @@ class SinkWindows:
         first_seq: int = 1,
         known: FolderState = FolderState(),
         limits: SinkLimits = SinkLimits(),
+        *,
+        sets_keyless_aside: bool = False,
     ) -> None:
         """Looks at the first row of each file.
 
@@ -106,6 +108,8 @@ class SinkWindows:
             first_seq: The ordinal of the first step after it.
             known: What earlier readings know: files whose rows have all been read are not opened.
             limits: How much is read at once.
+            sets_keyless_aside: Whether the rows of tables without a key are set aside, each as often as TiCDC wrote it;
+                else reading ends there.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -113,6 +117,7 @@ class SinkWindows:
         self.counts = ReadCounts()
         self._contents, self._history, self._settings, self._limits = contents, history, settings, limits
         self._begin, self._seq, self._known = begin, first_seq, known
+        self._sets_keyless_aside = sets_keyless_aside
         self._files = list(self._source_files())
         self._paths = [source.file.path for source in self._files]
         self._unlogged = list(unlogged_values(history))
@@ -240,7 +245,17 @@ class SinkWindows:
         for (folder, ts), parts in sorted(groups.items(), key=lambda group: group[0]):
             version = self._history.version(folder, ts)
             whole = pa.concat_tables(parts)
-            rows, repeats = each_once(whole, version.table, version.definition.primary_key, self._paths)
+            key = version.definition.primary_key
+            if self._sets_keyless_aside and are_keyless(whole, key):
+                error = SchemaMismatchError(
+                    "the table has no primary key, so that a row which was written again looks like another row; "
+                    f'`exclude = ["{version.table}"]` leaves it out',
+                    table=str(version.table),
+                    remedy=keyless_remedy(version.table),
+                )
+                yield from (OrderedRows(version, version.table, version.definition, part, error) for part in parts)
+                continue
+            rows, repeats = each_once(whole, version.table, key, self._paths)
             if repeats:
                 self.counts.repeats[str(version.table)] += repeats
             yield OrderedRows(version, version.table, version.definition, rows)

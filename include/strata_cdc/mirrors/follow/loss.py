@@ -17,6 +17,7 @@ from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
+    from strata_cdc.mirrors.follow.published import Published
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent, SchemaEvents
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import TableName
@@ -45,15 +46,22 @@ class Loss(Struct, frozen=True):
         """The mirror with this mark in its log."""
         return mirror.diverged_for(self.reason) if self.is_divergence else mirror.stopped_for(self.reason)
 
-    def followed(
-        self, source: str, table: TableName, mirror: Mirror | None, commits: int, *, needs_dump: bool
-    ) -> MirrorProgress:
-        """The state of the mirror, and what ends it."""
-        remedy = f"`strata dump --source {source} --table {table}` reads its rows"
+    def followed(self, mirror: Mirror | None, commits: int, remedy: str, *, needs_dump: bool) -> MirrorProgress:
+        """The state of the mirror, and what ends it (`remedy_of`)."""
         error = self.error
         if error is not None and needs_dump:
             error = replace(error, remedy=f"{remedy}.")
         return MirrorProgress(mirror, None, commits, f"{self.reason}; {remedy}", needs_dump, error, self.reason)
+
+
+def remedy_of(published: Published, source: str, table: TableName) -> str:
+    """What ends that a mirror is blocked."""
+    if published.has_server:
+        return f"`strata dump --source {source} --table {table}` reads its rows"
+    return (
+        "no server could be read again: leave the table out of `mirrors`, or land a changefeed that has it from its "
+        "CREATE TABLE on as a source of another name"
+    )
 
 
 def loss_by(error: Exception, table: TableName) -> Loss:

@@ -14,7 +14,7 @@ from strata_cdc.mirrors.exactness import EXACT
 from strata_cdc.mirrors.follow.follow_plan import plan_follow
 from strata_cdc.mirrors.follow.follow_steps import MirrorUpdate, do_step
 from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
-from strata_cdc.mirrors.follow.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by
+from strata_cdc.mirrors.follow.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by, remedy_of
 from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
 from strata_cdc.mirrors.follow.published_rows import PublishedRows
 from strata_cdc.mirrors.follow.schema_events import UNLOGGED
@@ -194,8 +194,8 @@ class MirrorUpdater:
         # Changes by foreign keys without row events would be missing again at once; a table that is not defined, or no
         # longer exists, cannot be read.
         needs_dump = is_there and self._follower.schema_events.unlogged(self._table) is None
-        commits = update.writer.commits
-        return update.lost.followed(self._follower.source, self._table, mirror, commits, needs_dump=needs_dump)
+        commits, remedy = update.writer.commits, remedy_of(self._follower.published, self._follower.source, self._table)
+        return update.lost.followed(mirror, commits, remedy, needs_dump=needs_dump)
 
     def _reach_end(self, mirror: Mirror) -> MirrorProgress:
         update, is_stopped = self._update, mirror.stopped

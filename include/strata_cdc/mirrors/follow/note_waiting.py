@@ -22,7 +22,7 @@ Tell = Callable[[TableToRead], None]
 
 def warn(waiting: TableToRead) -> None:
     """Writes it to the log."""
-    _LOG.warning("the rows of %s have to be read from the server again: %s", waiting.name, waiting.reason)
+    _LOG.warning("the mirror of %s goes no further: %s", waiting.name, waiting.reason)
 
 
 def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tell = warn) -> None:

@@ -80,6 +80,11 @@ class Published:
         self._gtids = {entry.seq: entry.gtid for entry in entries if entry.statement_no == 1 and entry.gtid}
         self._ends = {interval.last_seq: interval.gtid_executed for interval in self._closed}
 
+    @property
+    def has_server(self) -> bool:
+        """Whether there is a server that a table could be read from again."""
+        return self._stream.has_server
+
     def reach(self, table: TableName, seq: int) -> MirrorReach:
         """How far a table's changes are published after a transaction.
 
