@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata_cdc import mirrors
-from strata_cdc.errors import MirrorDivergedError
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.config.settings import Source, SourceSettings
+from strata_cdc.errors import AlreadyRunningError, MirrorDivergedError, SourceSettingsError
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.schema.model.definition import TableName
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
 from tests.ticdc.world import SinkWorld
 
@@ -72,6 +76,55 @@ def test_a_mirror_follows_from_create_table_on(tmp_path: Path, form: str) -> Non
     feed.checkpoint(START + 110)
     world.run()
     assert mirrors.open(str(tmp_path / "lake"), "s", "shop.b").is_dropped
+
+
+@pytest.mark.parametrize(
+    ("store", "place"),
+    [
+        ("sqlite:////data/strata.db", "/data/strata.db.locks"),
+        ("mysql://u:p@h:3307/strata", ServerAddress("h", 3307, "u", "p")),
+        ("postgresql://u:p@h/strata", None),
+    ],
+)
+def test_the_locks_of_mirrors_are_where_the_store_is(store: str, place: ServerAddress | str | None) -> None:
+    source = Source("s", None, "s3://bucket/lake", store, SourceSettings(kind="ticdc"))
+    if isinstance(place, ServerAddress):
+        found = source.lock_place
+        assert isinstance(found, ServerAddress)
+        assert (found.host, found.port, found.user) == (place.host, place.port, place.user)
+        return
+    assert source.lock_place == place
+    if place is None:
+        with (
+            pytest.raises(SourceSettingsError, match="the store of this source cannot hold them"),
+            MirrorLocks(source.lake, "s", place).alone(TableName("shop", "a"), purpose="testing this mirror"),
+        ):
+            pass
+
+
+def test_a_mirror_in_a_bucket_is_locked_beside_the_store(tmp_path: Path, lake: str) -> None:
+    world = SinkWorld(tmp_path, MORE, lake=lake)
+    feed = Feed(world.sink, FORMS["csv"])
+    table = created(feed, "a", START + 10)
+    feed.write(table, [Row(START + 11, image(1)), Row(START + 12, image(2))])
+    feed.checkpoint(START + 20)
+    world.run()
+    feed.write(table, [Row(START + 21, image(1, "y"), image(1))])
+    feed.checkpoint(START + 30)
+    locks = MirrorLocks(lake, "s", world.source.lock_place)
+    with locks.alone(TableName("shop", "a"), purpose="testing this mirror"):
+        other = MirrorLocks(lake, "s", world.source.lock_place, wait_seconds=0.1)
+        with (
+            pytest.raises(AlreadyRunningError, match="testing this mirror"),
+            other.alone(TableName("shop", "a"), purpose="x"),
+        ):
+            pass
+    world.run()
+    found = mirrors.open(lake, "s", "shop.a").to_arrow().drop_columns(["_seq"]).to_pylist()
+    assert sorted(found, key=lambda row: row["id"]) == [image(1, "y"), image(2)]
+    assert world.strata("mirror", "compact").returncode == 0
+    assert world.strata("mirror", "vacuum", "--retain-hours", "0").returncode == 0
+    assert mirrors.open(lake, "s", "shop.a").to_arrow().num_rows == 2
 
 
 def test_a_table_that_was_there_before_the_feed_has_no_mirror(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def compact(context: typer.Context, source: SourceName = None, table: Tables = N
     from strata_cdc.mirrors.lock import MirrorLocks
 
     found = known_if_stored(load_settings(os.environ).source(source))
-    locks = MirrorLocks(found.lake, found.name, found.server)
+    locks = MirrorLocks(found.lake, found.name, found.lock_place)
     done = compact_mirrors(found.lake, found.name, _matching(table), locks=locks)
     _require(found.name, table, done)
     return _show_upkeep(context, done)
@@ -163,7 +163,7 @@ def vacuum(
         found.lake,
         found.name,
         _matching(table),
-        locks=MirrorLocks(found.lake, found.name, found.server),
+        locks=MirrorLocks(found.lake, found.name, found.lock_place),
         now_micros=now_micros(),
         retain_hours=retain_hours,
     )

@@ -244,6 +244,21 @@ class Source:
         return self.server
 
     @property
+    def lock_place(self) -> ServerAddress | str | None:
+        """What holds the locks of its mirrors if the lake is at a URL, where all processes that share the source meet.
+
+        Its server; of a sink where its store is, a MySQL server or a folder beside the file; None for another store.
+        """
+        if self.server is not None:
+            return self.server
+        kind, _, file = self.store_url.partition("://")
+        if kind.split("+")[0] == "mysql":
+            return ServerAddress.from_url(self.store_url)
+        path = file.partition("?")[0].removeprefix("/")
+        is_file = kind.split("+")[0] == "sqlite" and path and not path.startswith("file:")
+        return f"{path}.locks" if is_file else None
+
+    @property
     def lineage(self) -> str:
         """The name of its history in tokens."""
         return self.settings.lineage or ""

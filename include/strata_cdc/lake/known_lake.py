@@ -79,7 +79,7 @@ def require_known(source: Source, engine: sa.Engine) -> None:
         return
     mark = _read_mark(source)
     if mark is None or mark.lake != known.lake:
-        raise _other(source, mark and mark.lake)
+        raise _other(source, None if mark is None else mark.lake)
     if mark.is_sink != source.is_sink:
         # The mark has it, so that segments need not be listed each time.
         _stream(source)
@@ -95,7 +95,7 @@ def read_mark(source: Source) -> str | None:
         DamagedFileError: It is not what was written.
     """
     mark = _read_mark(source)
-    return mark and mark.lake
+    return None if mark is None else mark.lake
 
 
 def _read_mark(source: Source) -> LakeMark | None:

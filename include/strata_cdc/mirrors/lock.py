@@ -1,8 +1,8 @@
 """Locks on mirrors, one for each table: a process holds it while it commits to a mirror or deletes its files.
 
-In a lake on this machine, the kernel holds the lock, and releases it when the process ends. An object store cannot
-refuse to write a version of the log that already exists; so there the source's server holds the lock, and releases it
-when the connection ends.
+In a lake on this machine, the kernel holds the lock, and releases it when the process ends. On an object store nothing
+does; so there the source's server holds the lock, and releases it when the connection ends. A sink has no server: the
+lock is where its store is, on a MySQL server or beside the file of SQLite.
 Not here: commits (`mirrors/log.py`), the lock on a whole dump (`mirrors/dump/folder.py`)."""
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class MirrorLocks:
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        address: Address of the server, which holds the locks if the lake is at a URL.
+        place: What holds the locks if the lake is at a URL: a server, or a folder on this machine.
         wait_seconds: How long to wait for another process.
     """
 
     def __init__(
-        self, lake: str, source: str, address: ServerAddress | None = None, *, wait_seconds: float = WAIT_SECONDS
+        self, lake: str, source: str, place: ServerAddress | str | None = None, *, wait_seconds: float = WAIT_SECONDS
     ) -> None:
-        self._lake, self._source, self._address, self._wait_seconds = lake, source, address, wait_seconds
+        self._lake, self._source, self._place, self._wait_seconds = lake, source, place, wait_seconds
         self._held: set[TableName] = set()
 
     @contextmanager
@@ -70,18 +70,22 @@ class MirrorLocks:
             yield
 
     def _take(self, stack: ExitStack, table: TableName, purpose: str) -> None:
+        folders = locks_url(self._lake, self._source)
         if "://" in self._lake:
-            if self._address is None:
+            if self._place is None:
                 raise SourceSettingsError(
-                    "mirrors in a lake at a URL need a server that holds their locks",
-                    remedy="Let `lake` name a folder on this machine, or leave `mirrors` out.",
+                    "mirrors in a lake at a URL need locks, and the store of this source cannot hold them",
+                    remedy="Let `store` be on a MySQL server or in an SQLite file, or `lake` a folder on this machine; "
+                    "or leave `mirrors` out.",
                 )
-            name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
-            lock = SourceLock(self._address, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
-            stack.callback(lock.release)
-            lock.acquire()
-            return
-        folder = Folder.open(f"{locks_url(self._lake, self._source)}/{lock_name(table)}")
+            if not isinstance(self._place, str):
+                name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
+                lock = SourceLock(self._place, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
+                stack.callback(lock.release)
+                lock.acquire()
+                return
+            folders = f"{self._place}/{self._source}"
+        folder = Folder.open(f"{folders}/{lock_name(table)}")
         until = time.monotonic() + self._wait_seconds
         while True:
             try:

@@ -413,7 +413,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
             not patterns or matches(table, patterns, folded=folded)
         )
 
-    locks = MirrorLocks(found.lake, source, found.server)
+    locks = MirrorLocks(found.lake, source, found.lock_place)
     report = update_mirrors(
         found.lake,
         source,

@@ -43,7 +43,7 @@ def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
     """
     found = known_if_stored(settings.source(source))
     due = CompactionDue(found.settings.compact_files, found.settings.compact_dead_percent)
-    locks = MirrorLocks(found.lake, found.name, found.server)
+    locks = MirrorLocks(found.lake, found.name, found.lock_place)
     return _report(source, compact_mirrors(found.lake, found.name, lambda _: True, locks=locks, due=due))
 
 
@@ -59,7 +59,7 @@ def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
         found.lake,
         found.name,
         lambda _: True,
-        locks=MirrorLocks(found.lake, found.name, found.server),
+        locks=MirrorLocks(found.lake, found.name, found.lock_place),
         now_micros=now_micros(),
         retain_hours=found.settings.keep_mirror_hours,
     )

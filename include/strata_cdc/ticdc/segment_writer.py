@@ -259,17 +259,17 @@ class SegmentWriter:
         clock, batch = CommitClock(self._after.clock), None
         if self.transactions:
             batch = self._commits.batch(self._after.seq + 1, self.name.binlog_file, clock)
-        content, size = b"", 0
+        content = b""
         # Its own length depends on the digits of the number, which does not fall.
-        while size != self._file.size + len(content) + end_bytes:
-            size = self._file.size + len(content) + end_bytes
+        while True:
+            summary = self._summary(clock, self._file.size + len(content) + end_bytes)
             writer = IndexWriter(self._index_path)
             if batch is not None:
                 writer.write(batch)
-            summary = self._summary(clock, size)
             writer.close(summary)
             content = Path(self._index_path).read_bytes()
-        return summary, content
+            if summary.bytes == self._file.size + len(content) + end_bytes:
+                return summary, content
 
     def _summary(self, clock: CommitClock, size: int) -> SegmentSummary:
         return SegmentSummary(
