@@ -68,8 +68,8 @@ def _add(column: pa.Array, hashes: Ints) -> None:
         width = kind.bit_width // 8
         known, content = column.buffers()
         begin = column.offset * width
-        data = np.zeros(len(column) * width, np.uint8) if content is None else _bytes(content)[begin:]
-        _check(hash_fixed(data[: len(column) * width], width, _nulls(column, known), hashes))
+        data = _bytes(content)[begin : begin + len(column) * width]
+        _check(hash_fixed(data, width, _nulls(column, known), hashes))
 
 
 def _check(row: int) -> None:
