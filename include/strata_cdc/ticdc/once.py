@@ -28,8 +28,8 @@ def are_keyless(rows: pa.Table, key: tuple[str, ...]) -> bool:
 def keyless_remedy(table: TableName) -> str:
     """What can be done about a table whose rows have no key."""
     return (
-        f'Leave the table out (`exclude = ["{table}"]` of the source; `strata decode` has --table), give it a primary '
-        "key, or let the changefeed write canal-json with `output-row-key`."
+        f'Leave the table out (`exclude = ["{table}"]` of the source, or --table where a folder is decoded), give it a '
+        "primary key, or let the changefeed write canal-json with `output-row-key`."
     )
 
 
