@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, overload
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES
-from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName
+from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName, require_form
 from strata_cdc.binlog.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
 from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.binlog.protocol.server_files import begins_at
@@ -32,23 +32,6 @@ if TYPE_CHECKING:
 def landing_folder(lake: str, source: str) -> Folder:
     """The folder of a source's segments: `<lake>/landing/<source>/`."""
     return Folder.open(lake).folder(f"landing/{source}")
-
-
-def require_form(folder: Folder, name: SegmentName, form: SegmentForm) -> None:
-    """Checks that a landed segment is what the source's kind lands.
-
-    Raises:
-        SourceSettingsError: It is of the other kind.
-    """
-    if name.form is form:
-        return
-    kinds = ('a server (`kind = "server"`)', 'the folder of a TiCDC sink (`kind = "ticdc"`)')
-    said, landed = kinds if form is SegmentForm.BINLOG else kinds[::-1]
-    raise SourceSettingsError(
-        f"the settings say that it is {said}, and what has landed under this name is of {landed}",
-        file=folder.join(str(name)),
-        remedy="Give the new one a source of its own, with another name; or set `kind` as it was.",
-    )
 
 
 @dataclass(frozen=True)

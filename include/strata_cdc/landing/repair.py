@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.files import BinlogFile, open_binlog
 from strata_cdc.binlog.bytes.frames import index_events
-from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName, remove_leftovers, storage_errors
+from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName, remove_leftovers, require_form, storage_errors
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
 from strata_cdc.binlog.events.model import PreviousGtids
 from strata_cdc.binlog.events.parse import parse_event
@@ -31,7 +31,6 @@ from strata_cdc.errors import (
     StreamHoleError,
 )
 from strata_cdc.files.stored import decode_stored
-from strata_cdc.landing.landed import require_form
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES
-from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError
+from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError, SourceSettingsError
 from strata_cdc.files.objects import create_object, is_s3, write_object
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, content_digest, file_digest, require_room
 
@@ -80,6 +80,23 @@ class SegmentName(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.{self.form}"
+
+
+def require_form(folder: Folder, name: SegmentName, form: SegmentForm) -> None:
+    """Checks that a landed segment is what the source's kind lands.
+
+    Raises:
+        SourceSettingsError: It is of the other kind.
+    """
+    if name.form is form:
+        return
+    kinds = ('a server (`kind = "server"`)', 'the folder of a TiCDC sink (`kind = "ticdc"`)')
+    said, landed = kinds if form is SegmentForm.BINLOG else kinds[::-1]
+    raise SourceSettingsError(
+        f"the settings say that it is {said}, and what has landed under this name is of {landed}",
+        file=folder.join(str(name)),
+        remedy="Give the new one a source of its own, with another name; or set `kind` as it was.",
+    )
 
 
 class SegmentFile:
