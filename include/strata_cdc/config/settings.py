@@ -256,7 +256,7 @@ class Source:
             return ServerAddress.from_url(self.store_url)
         path = file.partition("?")[0].removeprefix("/")
         is_file = kind.split("+")[0] == "sqlite" and path and not path.startswith("file:")
-        return f"{path}.locks" if is_file else None
+        return f"{path}.locks/{self.name}" if is_file else None
 
     @property
     def lineage(self) -> str:

@@ -70,22 +70,20 @@ class MirrorLocks:
             yield
 
     def _take(self, stack: ExitStack, table: TableName, purpose: str) -> None:
-        folders = locks_url(self._lake, self._source)
-        if "://" in self._lake:
-            if self._place is None:
-                raise SourceSettingsError(
-                    "mirrors in a lake at a URL need locks, and the store of this source cannot hold them",
-                    remedy="Let `store` be on a MySQL server or in an SQLite file, or `lake` a folder on this machine; "
-                    "or leave `mirrors` out.",
-                )
-            if not isinstance(self._place, str):
-                name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
-                lock = SourceLock(self._place, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
-                stack.callback(lock.release)
-                lock.acquire()
-                return
-            folders = f"{self._place}/{self._source}"
-        folder = Folder.open(f"{folders}/{lock_name(table)}")
+        place = self._place if "://" in self._lake else locks_url(self._lake, self._source)
+        if place is None:
+            raise SourceSettingsError(
+                "mirrors in a lake at a URL need locks, and the store of this source cannot hold them",
+                remedy="Let `store` be on a MySQL server or in an SQLite file, or `lake` a folder on this machine; "
+                "or leave `mirrors` out.",
+            )
+        if not isinstance(place, str):
+            name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
+            lock = SourceLock(place, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
+            stack.callback(lock.release)
+            lock.acquire()
+            return
+        folder = Folder.open(f"{place}/{lock_name(table)}")
         until = time.monotonic() + self._wait_seconds
         while True:
             try:
