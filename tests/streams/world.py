@@ -30,6 +30,7 @@ class World:
     lineage: str = ""
     segment_bytes: int = 20_000
     copied_from: dict[str, str] = field(default_factory=dict)
+    is_sink: bool = False
 
     @property
     def address(self) -> ServerAddress:

@@ -35,7 +35,12 @@ DONE: dict[str, list[tuple[str, str]]] = {
     "status": [("status", "ended")],
     "position": [(f"position --time {MOMENT}", "2026-05-01T15:22:05.801000")],
     "cut": [("cut --group g", "there is no group 'g'")],
-    "stream": [("stream", NO_SERVER), ("stream --from 2026-05-01T15:22:05Z", NO_SERVER)],
+    "stream": [
+        ("stream", '"heartbeat": true'),
+        ("stream --from beginning", '"after":{"id":3,"name":"z","n":1}'),
+        (f"stream --from {MOMENT}", '"seq":5'),
+        ("stream --from binlog.000001:4", "is a position of a server's binlog"),
+    ],
     "cache": [("cache --help", "follow")],
     "token": [("token show x", "is not an event token")],
     "retain": [("retain", "kept        1")],

@@ -4,7 +4,6 @@ a stream, and every token the rest of them. TiDB's values are those of MySQL."""
 from __future__ import annotations
 
 import base64
-import json
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,17 +12,16 @@ import pytest
 
 from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.schema.model.types import Family, TypeKind, parse_column_type
-from strata_cdc.streams.filter import filter_of
-from strata_cdc.streams.opened import OpenedStream
-from strata_cdc.streams.request import StreamRequest
-from strata_cdc.streams.writing import Writing
-from tests.streams.world import World
+from strata_cdc.streams.stream import ChangeStream
+from strata_cdc.ticdc.csv_form import CsvSettings
+from strata_cdc.ticdc.land_sink import SinkPlace, land_sink
+from strata_cdc.ticdc.limits import SinkLimits
+from tests.streams.world import World, lines_of
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
-from tests.ticdc.sink_stream import SinkSourceStream
+from tests.ticdc.world import SinkWorld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from strata_cdc.schema.model.definition import Column, TableDefinition
     from tests.mysql_server import MysqlServer
@@ -142,10 +140,10 @@ def logged(binlog: World) -> tuple[list[Logged], list[Any]]:
 
 
 @pytest.fixture(scope="module", params=FORMS)
-def folder(request: pytest.FixtureRequest, binlog: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same changes as a sink, with some of them written again."""
-    place = tmp_path_factory.mktemp("sink") / "folder"
-    feed, chance = Feed(place, FORMS[request.param]), random.Random(0)
+def sink(request: pytest.FixtureRequest, binlog: World, tmp_path_factory: pytest.TempPathFactory) -> SinkWorld:
+    """The same changes as a sink that has landed, with some of them written again."""
+    world = SinkWorld(tmp_path_factory.mktemp("sink"))
+    feed, chance = Feed(world.sink, FORMS[request.param]), random.Random(0)
     rows, ddl = logged(binlog)
     for name in "ab":
         mine = [one for one in rows if one.table == name]
@@ -162,7 +160,9 @@ def folder(request: pytest.FixtureRequest, binlog: World, tmp_path_factory: pyte
             feed.ddl(table, START + 10 * begin, kind, one.statement, columns)
             write(feed, table, [row for row in mine if begin < row.seq < end], chance)
     feed.checkpoint(START + 10_000_000)
-    return place
+    utc, limits = CsvSettings(time_zone="UTC"), SinkLimits(block_bytes=2000, batch_rows=3)
+    land_sink(SinkPlace(str(world.sink), world.settings.lake, "s", utc, segment_bytes=20_000, limits=limits))
+    return world
 
 
 def write(feed: Feed, table: SinkTable, rows: list[Logged], chance: random.Random) -> None:
@@ -176,13 +176,8 @@ def write(feed: Feed, table: SinkTable, rows: list[Logged], chance: random.Rando
             feed.write(table, part)
 
 
-def sink_lines(folder: Path, token: str | None = None) -> list[dict[str, Any]]:
-    """The lines of a stream over the sink, by the product's own stages."""
-    wanted = filter_of((), None, frozenset(), folds_names=False)
-    request = StreamRequest(World(None, folder, name=FEED), heartbeat_seconds=3600)  # type: ignore[arg-type]
-    stream = OpenedStream(SinkSourceStream(folder, FEED, token), wanted, request)
-    written = (Writing().lines(span) for span in stream.read())  # type: ignore[arg-type]  # no heartbeat is due
-    return [json.loads(line) for lines in written for line in lines.splitlines()]
+def sink_lines(sink: SinkWorld, start: str = "beginning") -> list[dict[str, Any]]:
+    return list(lines_of(ChangeStream(sink.source, start, heartbeat_seconds=3600)))
 
 
 def bare(lines: list[dict[str, Any]]) -> list[Any]:
@@ -197,9 +192,9 @@ def bare(lines: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
-def test_streams_give_the_same_lines(binlog: World, folder: Path) -> None:
+def test_streams_give_the_same_lines(binlog: World, sink: SinkWorld) -> None:
     ours = bare(binlog.lines("beginning", until="landed"))
-    theirs = bare(sink_lines(folder))
+    theirs = bare(sink_lines(sink))
     # CREATE DATABASE is no DDL of a table.
     ours = [one for one in ours if one != ("ddl", "CREATE DATABASE shop")]
     assert sorted(map(str, theirs)) == sorted(map(str, ours))
@@ -210,9 +205,7 @@ def test_streams_give_the_same_lines(binlog: World, folder: Path) -> None:
     assert len(theirs) > 60
 
 
-def test_each_token_gives_the_rest_once(folder: Path) -> None:
-    whole = sink_lines(folder)
+def test_each_token_gives_the_rest_once(sink: SinkWorld) -> None:
+    whole = sink_lines(sink)
     for at in random.Random(0).sample(range(len(whole)), 5):
-        rest = sink_lines(folder, whole[at]["token"])
-        assert bare(rest) == bare(whole[at + 1 :])
-        assert [line["token"] for line in rest] == [line["token"] for line in whole[at + 1 :]]
+        assert sink_lines(sink, whole[at]["token"]) == whole[at + 1 :]

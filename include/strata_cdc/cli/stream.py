@@ -59,8 +59,8 @@ def stream(  # noqa: PLR0913  one for each option
         str,
         typer.Option(
             "--from",
-            help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC) or FILE:OFFSET: the stream begins "
-            "after it.",
+            help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC), FILE:OFFSET or a commit timestamp "
+            "of TiDB: the stream begins after it.",
         ),
     ] = "now",
     until: Annotated[
@@ -109,7 +109,7 @@ def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str
     # The server is queried for `now` before Arrow is loaded.
     from strata_cdc.binlog.protocol.server_now import server_now
 
-    now = server_now(source.address) if start.strip() == _NOW else None
+    now = server_now(source.address) if start.strip() == _NOW and not source.is_sink else None
     from strata_cdc.streams.stream import ChangeStream
 
     if now is None:

@@ -3,12 +3,18 @@ Not here: reading such a feed (`ticdc/`)."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, Self
 
 from msgspec import Struct
 
+from strata_cdc.errors import IncomparableTokensError, Usage
+
 LOGICAL_BITS: Final = 18
 """Bits of a TiDB timestamp below its milliseconds (client-go, `oracle.GetPhysical`)."""
+MOST_TS: Final = (1 << 63) - 1
+COMMIT_STEP: Final = re.compile(r"(\d{7,19})(:rows)?")
+"""As people write a step: a timestamp, which has the DDL that finished with it, or with `:rows` only its rows."""
 
 
 def time_of(commit_ts: int) -> int:
@@ -25,6 +31,26 @@ class CommitStep(Struct, frozen=True, order=True):
     ts: int
     is_ddl: bool = False
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads what `str` returns.
+
+        Raises:
+            Usage: It is no timestamp of TiDB.
+        """
+        form = COMMIT_STEP.fullmatch(text)
+        if form is None or int(form[1]) > MOST_TS:
+            raise Usage(f"{text!r} is no commit timestamp", remedy="Write it as in `449012345678901234`.")
+        return cls(int(form[1]), not form[2])
+
+    @classmethod
+    def before(cls, time: int) -> Self:
+        """The last step before a time, microseconds UTC."""
+        return cls(max(0, (-(-time // 1000) << LOGICAL_BITS) - 1), is_ddl=True)
+
+    def __str__(self) -> str:
+        return f"{self.ts}{'' if self.is_ddl else ':rows'}"
+
 
 class CommitTs(Struct, frozen=True):
     """Everything that a feed has committed up to a step."""
@@ -32,6 +58,8 @@ class CommitTs(Struct, frozen=True):
     feed: str
     """The source. No file of a feed names its cluster, so that positions of other sources never compare."""
     at: CommitStep
+    seq: int = 0
+    """How many commits of the feed that is. With it, a feed that was made anew is no longer taken for the same one."""
 
     @property
     def counted(self) -> str:
@@ -48,13 +76,26 @@ class CommitTs(Struct, frozen=True):
         return transaction <= self.at
 
     def __le__(self, other: CommitTs) -> bool:
-        """Whether `other` is the same position or a later one; a total order."""
-        return self.at <= other.at
+        """Whether `other` is the same position or a later one: a total order within one changefeed."""
+        return self.at <= other.at and self.seq <= other.seq
 
     def __or__(self, other: CommitTs) -> CommitTs:
-        """The later of both positions."""
-        return CommitTs(self.feed, max(self.at, other.at))
+        """The later of both positions.
+
+        Raises:
+            IncomparableTokensError: They are of two changefeeds: the earlier one has more commits.
+        """
+        if self <= other:
+            return other
+        if other <= self:
+            return self
+        raise IncomparableTokensError(
+            f"tokens of two changefeeds have no union: commit {self.seq} at {self.at}, and commit {other.seq} at "
+            f"{other.at}",
+            source=self.feed,
+            remedy="Keep the token of the changefeed that continues.",
+        )
 
     def describe(self) -> dict[str, str | int]:
-        """As `commit_ts`, and `after` if the DDL with this timestamp is included."""
-        return {"commit_ts": self.at.ts, **({"after": "ddl"} if self.at.is_ddl else {})}
+        """As `commit_ts`, `after` if the DDL with this timestamp is included, and `seq`."""
+        return {"commit_ts": self.at.ts, **({"after": "ddl"} if self.at.is_ddl else {}), "seq": self.seq}

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.commit_ts import CommitStep
     from strata_cdc.position.port import Executed, Position
 
 
 class PartialTransaction(Struct, frozen=True):
     """A transaction of which a reader has received only a part."""
 
-    transaction: Gtid | BinlogPosition
+    transaction: Gtid | BinlogPosition | CommitStep
     """Identified as by its position: in a file, the transaction that begins at the position."""
     steps: int
     """How many of its statements and rows were received, in the order of the stream."""

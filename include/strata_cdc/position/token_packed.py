@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import MOST_TS, CommitStep, CommitTs
 from strata_cdc.position.domains import MAX_DOMAIN, DomainRange, DomainSet
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import MAX_GNO, DomainWriter, Gtid, GtidSet, Sid
@@ -46,11 +47,18 @@ _Servers = list[_Count | _Tagged]
 _Half = Annotated[int, Meta(ge=0, le=MAX_DOMAIN)]
 _Domains = dict[_Half, _Half]
 """The domains of a position of MariaDB, in order, each with the server that wrote its newest transaction."""
+_AfterDdl = Annotated[int, Meta(ge=0, le=1)]
+"""Of a position at a commit timestamp: whether the DDL with this timestamp is included."""
+
+
+_Packed = _Servers | _Domains | str | int
+"""A position, as it is written."""
 
 
 class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
     """A transaction that was received in part; in files it begins at the position, and the last three fields are 0. In
-    domains the last three are its domain, its server and its number."""
+    domains the last three are its domain, its server and its number. At commit timestamps they are 1 for a DDL, 0, and
+    how much later its timestamp is."""
 
     place: _Unsigned
     """Which of the token's sources it is of."""
@@ -65,15 +73,15 @@ class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=Tru
 class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
     lineage: str
-    position: _Servers | _Domains | Name | None
+    position: _Servers | _Domains | Name | _AfterDdl | None
     """None: the position of the source itself."""
 
 
 class _Place(Struct, array_like=True, forbid_unknown_fields=True):
     """What differs between the sources of a group comes last, so that the beginning needs to be written once."""
 
-    position: _Servers | _Domains | Name
-    """The servers of a GTID set, the domains of MariaDB, or the name of a file."""
+    position: _Servers | _Domains | Name | _AfterDdl
+    """The servers of a GTID set, the domains of MariaDB, the name of a file, or what a commit timestamp includes."""
     origins: list[_Origin]
     lineage: str
     source: Name
@@ -90,8 +98,8 @@ class PackedPlace(NamedTuple):
     uuids: tuple[str, ...]
     """Of the servers, in the order in which the form names them."""
     numbers: tuple[int, ...]
-    """The bounds of all spans, the newest number of each domain, or the offset in the file; the same of the origins;
-    then the commit time."""
+    """The bounds of all spans, the newest number of each domain, the offset in the file, or the commit timestamp and
+    its ordinal; the same of the origins; then the commit time."""
     text: str
     """The numbers as digits."""
     parts: tuple[tuple[PackedPart, str], ...]
@@ -140,7 +148,7 @@ def growing(place: SourcePosition, gtid: Gtid) -> tuple[int, int] | None:
     return None
 
 
-def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -> _Servers | _Domains | str:
+def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -> _Packed:
     match position:
         case GtidSet():
             servers: _Servers = []
@@ -157,6 +165,9 @@ def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -
         case DomainSet():
             numbers += [known.last for known in position.ranges]
             return {known.domain: known.server for known in position.ranges}
+        case CommitTs():
+            numbers += [position.at.ts, position.seq]
+            return int(position.at.is_ddl)
         case _:
             raise TypeError(f"tokens have no form for {type(position).__name__}")
 
@@ -167,9 +178,12 @@ def _packed_origin(origin: Origin, place: SourcePosition, uuids: list[str], numb
     return _Origin(origin.source, origin.lineage, position)
 
 
-def _packed_part(transaction: Gtid | BinlogPosition, position: Position) -> tuple[PackedPart, str]:
+def _packed_part(transaction: Gtid | BinlogPosition | CommitStep, position: Position) -> tuple[PackedPart, str]:
     if isinstance(transaction, BinlogPosition):
         return PackedPart(0), ""
+    if isinstance(transaction, CommitStep):
+        later = transaction.ts - position.at.ts if isinstance(position, CommitTs) else transaction.ts
+        return PackedPart(0, int(transaction.is_ddl), 0, later), ""
     if isinstance(transaction.sid, DomainWriter):
         return PackedPart(0, transaction.sid.domain, transaction.sid.server, transaction.gno), ""
     if not isinstance(position, GtidSet):
@@ -217,10 +231,12 @@ class _Reader:
 
     def place(self, packed: _Place) -> SourcePosition:
         """The position of a source, without parts."""
-        position = self._position(packed.position)
+        position = self._position(packed.position, packed.source)
         origins = [
             Origin(
-                origin.source, position if origin.position is None else self._position(origin.position), origin.lineage
+                origin.source,
+                position if origin.position is None else self._position(origin.position, origin.source),
+                origin.lineage,
             )
             for origin in packed.origins
         ]
@@ -245,7 +261,9 @@ class _Reader:
             raise msgspec.DecodeError(f"{number} is more than {most}")
         return number
 
-    def _position(self, packed: _Servers | _Domains | str) -> Position:
+    def _position(self, packed: _Packed, source: str) -> Position:
+        if isinstance(packed, int):
+            return CommitTs(source, CommitStep(self._number(MOST_TS), bool(packed)), self._number(MAX_GNO))
         if isinstance(packed, str):
             return file_position(self._uuid(), packed, self._number(MAX_GNO))
         if isinstance(packed, dict):
@@ -257,9 +275,11 @@ class _Reader:
             servers.append((Sid(self._uuid(), tag), bounds))
         return gtid_set(servers)
 
-    def _transaction(self, packed: PackedPart, position: Position) -> Gtid | BinlogPosition:
+    def _transaction(self, packed: PackedPart, position: Position) -> Gtid | BinlogPosition | CommitStep:
         if isinstance(position, FilePosition):
             return position.at
+        if isinstance(position, CommitTs):
+            return _step_after(position, packed)
         # Before the first transaction of a MariaDB server, former versions wrote the empty GTID set of MySQL.
         is_domains = isinstance(position, DomainSet) or position == GtidSet()
         if packed.distance and is_domains and not isinstance(packed.server, str):
@@ -273,6 +293,13 @@ class _Reader:
             raise msgspec.DecodeError("a transaction of a server that the position does not have")
         sid, spans = servers[packed.server]
         return Gtid(sid, packed.distance + (spans[packed.spans - 1][1] if packed.spans else 0))
+
+
+def _step_after(position: CommitTs, packed: PackedPart) -> CommitStep:
+    step = CommitStep(position.at.ts + packed.distance, packed.server == 1)
+    if packed.server not in (0, 1) or packed.spans or step <= position.at:
+        raise msgspec.DecodeError("a transaction that the position has")
+    return step
 
 
 def file_position(uuid: str, file: str, offset: int) -> FilePosition:

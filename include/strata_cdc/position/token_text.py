@@ -11,6 +11,7 @@ and is empty if each UUID is used once. For each source, in the order of the nam
     [position, origins, lineage, source]
     position = [spans, ...]                 a GTID set: for each server, how many spans; [tag, spans] with a tag
              | file name                    a position in a server's files
+             | 0 or 1                       a commit timestamp of TiDB; 1: with the DDL that finished with it
     origins  = [[source, lineage, position], ...]      what was copied; the position is nil if it is the source's own
 
 as MessagePack, of which the first `same` bytes are those of the source before. The transactions that were received in
@@ -19,9 +20,11 @@ part are
     parts = [[source, server, spans, distance], ...]
 
 `source` is an index, and `server` is one in the position, or the tag of another server; the transaction's number is
-`distance` after the first `spans` spans of the server. In files the three are 0.
+`distance` after the first `spans` spans of the server. In files the three are 0. At commit timestamps `server` is 1 for
+a DDL, and `distance` is how much later its timestamp is.
 
-The numbers are, for each source, the first and last number of each span, or the offset in the file; the same of each
+The numbers are, for each source, the first and last number of each span, the offset in the file, or the commit
+timestamp and how many commits the source has up to there; the same of each
 origin; the commit time in microseconds. Then come the steps of each part. Each number is written in
 digits of five bits, the lowest first, as letters of base64url; all but its last digit have 32 added.
 

@@ -15,6 +15,7 @@ from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.executed import NOTHING, is_executed
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.source_position import SourcePosition
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.position.port import Executed
     from strata_cdc.streams.live_handover import LiveServer, OldestKept
-    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.positions import Bound, ServerBound, Start
 
 
 class Opening(Struct, frozen=True):
@@ -134,15 +135,27 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     asked_server = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
     if isinstance(start, ServerNow):
         start = (start.end or server.end()) if asked_server.by_file else start.position
-    position = asked_server.now() if start is Edge.NOW else start
-    if isinstance(position, datetime) and not landed.segments and until is not Edge.LANDED:
+    position = asked_server.now() if start is Edge.NOW else _of_server(landed.source, start)
+    end = None if until is None else _of_server(landed.source, until)
+    if isinstance(position, datetime) and not landed.segments and end is not Edge.LANDED:
         _refuse_before_kept(landed.source, asked_server, micros(position))
     skip_to, begin, executed = _find_start(landed, asked_server, position)
-    ends = _find_end(landed, asked_server, until, follow=follow)
+    ends = _find_end(landed, asked_server, end, follow=follow)
     return Opening(begin, skip_to, executed, ends, asked_server.by_file)
 
 
-def _find_start(landed: LandedStream, server: _AskedServer, start: Bound) -> tuple[int, Begin, Executed | None]:
+def _of_server(source: str, bound: Bound) -> ServerBound:
+    is_of_sink = isinstance(bound, SourcePosition) and isinstance(bound.position, CommitTs)
+    if is_of_sink or isinstance(bound, CommitStep):
+        raise Usage(
+            "the position is one of a TiCDC sink, a commit timestamp of TiDB, and the source is a server",
+            source=source,
+            remedy="Begin with `--from beginning`, or at a time.",
+        )
+    return bound
+
+
+def _find_start(landed: LandedStream, server: _AskedServer, start: ServerBound) -> tuple[int, Begin, Executed | None]:
     first = landed.first_seq - 1
     if isinstance(start, Edge):
         return (landed.last_seq if start is Edge.LANDED else first), Begin.from_bound(None), None
@@ -359,7 +372,9 @@ def _other_server(landed: LandedStream, wanted: str, received: str) -> SourceDiv
     )
 
 
-def _find_end(landed: LandedStream, server: _AskedServer, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
+def _find_end(
+    landed: LandedStream, server: _AskedServer, until: ServerBound | None, *, follow: bool
+) -> tuple[End, ...]:
     if until is Edge.LANDED:
         return (End.from_bound(landed.last_seq),)
     if until is Edge.BEGINNING:

@@ -16,6 +16,7 @@ from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.file_position import FilePosition
@@ -52,7 +53,9 @@ class Edge(Enum):
     """After everything that has landed when the stream is opened; it needs no server."""
 
 
-Bound = Edge | SourcePosition | Executed | BinlogPosition | datetime
+ServerBound = Edge | SourcePosition | Executed | BinlogPosition | datetime
+"""A position in the stream of a server."""
+Bound = ServerBound | CommitStep
 """As an end, a time is exclusive: a stream can begin with the first transaction at or after the time, but ends before
 it."""
 Start = Bound | ServerNow
@@ -60,7 +63,7 @@ Start = Bound | ServerNow
 
 
 def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
-    """Reads `beginning`, `now`, `landed`, a token, a time, FILE:OFFSET or a GTID set.
+    """Reads `beginning`, `now`, `landed`, a token, a time, FILE:OFFSET, a commit timestamp of TiDB or a GTID set.
 
     Args:
         text: What the user wrote.
@@ -81,6 +84,8 @@ def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
         return parse_time(text)
     if _FILE.fullmatch(text):
         return BinlogPosition.parse(text)
+    if COMMIT_STEP.fullmatch(text):
+        return CommitStep.parse(text)
     return parse_executed(text)
 
 
@@ -309,8 +314,10 @@ def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, Executed
             raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
-def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition) -> Ints:
+def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition | CommitStep) -> Ints:
     """Which rows of a batch are a given transaction."""
+    if isinstance(transaction, CommitStep):
+        return np.empty(0, np.int64)
     if isinstance(transaction, BinlogPosition):
         if transaction.file_number != BinlogPosition.of(batch.binlog_file, 0).file_number:
             return np.empty(0, np.int64)

@@ -33,7 +33,11 @@ class StreamedSource(Protocol):
 
     @property
     def address(self) -> ServerAddress:
-        """Address of its server."""
+        """Address of its server; raises if it has none."""
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether it is the folder of a TiCDC sink: then it has no server."""
 
     @property
     def lake(self) -> str:

@@ -46,7 +46,7 @@ class StreamSelection:
             ddl = [statement for statement in ddl if statement.transaction.record.seq >= first_seq]
         if self._columns is not None:
             readable, unreadable = _parted(unreadable, self._columns)
-            batches = [_project(batch, self._columns) for batch in (*batches, *readable)]
+            batches = [with_columns(batch, self._columns) for batch in (*batches, *readable)]
         return StreamBatch(span.transactions, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
 
 
@@ -68,12 +68,12 @@ def _parted(
             readable.append(left.chosen(is_readable).as_changes())
         if not is_readable.all():
             some = left.chosen(~is_readable)
-            others.append(replace(some, batch=_project(some.as_changes(), columns).batch))
+            others.append(replace(some, batch=with_columns(some.as_changes(), columns).batch))
     return readable, others
 
 
-def _project(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:
-    """A batch with some of its columns, as if the other columns had never been decoded."""
+def with_columns(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:
+    """Returns a batch with some of its columns (names in lower case), as if the others had never been decoded."""
     rows = batch.batch
     own = rows.num_columns - len(ROW_FIELDS) - 1
     kept = [at for at in range(own) if rows.schema.field(at).name.casefold() in columns]

@@ -21,6 +21,7 @@ from strata_cdc.streams.live_handover import GATHER_SECONDS
 from strata_cdc.streams.positions import Edge, parse_bound
 from strata_cdc.streams.rendering import Rendering
 from strata_cdc.streams.request import DECODE_LIMITS, HEARTBEAT_SECONDS, StreamRequest
+from strata_cdc.streams.sink_stream import open_sink_stream
 from strata_cdc.streams.writing import Writing, heartbeat_line
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ class ChangeStream:
 
         Args:
             source: The source.
-            start: Where to begin: after a token, a GTID set or a file and offset; at the first transaction at or after
-                a time; at `now` or the `beginning`; or at a position that the server reported earlier as its `now`.
+            start: Where to begin: after a token, a GTID set, a file and offset, or a commit timestamp; at the first
+                transaction at or after a time; at `now` or the `beginning`; or at a position that the server reported
+                earlier as its `now`.
             until: Where to end; a time is exclusive. Without `follow`, the stream also ends with what the server had
                 executed at the start.
             follow: Whether to wait for new changes; without `until`, the stream never ends.
@@ -151,7 +153,8 @@ class ChangeStream:
         source = self._request.source
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
-            self._opened = open_stream(self._request, engine, self._closed.is_set)
+            open_source = open_sink_stream if source.is_sink else open_stream
+            self._opened = open_source(self._request, engine, self._closed.is_set)
             if self._opened is not None:
                 yield from self._opened.read()
         except StrataError as error:

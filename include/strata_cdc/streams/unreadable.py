@@ -59,10 +59,22 @@ class UnreadableRow(Struct, frozen=True):
     after: dict[str, Any] | None
     json_diffs: dict[str, str]
     values: tuple[UnreadableValue, ...]
-    """The values that cannot be read, at least one."""
+    """The values that cannot be read, at least one unless it is set aside as a whole."""
     file: str
     """The server's binlog file; `offset` is the position of the event in it (bytes)."""
     offset: int
+    error: str = ""
+    """Name of the error's class, if the row is set aside as a whole; then there may be no such values."""
+    reason: str = ""
+    """Why it is."""
+
+    def shown(self) -> dict[str, Any]:
+        """Returns what a line has as `unreadable`."""
+        whole = {"error": self.error, "reason": self.reason} if self.error else {}
+        diffs = {"json_diffs": self.json_diffs} if self.json_diffs else {}
+        images = {"op": self.op, "before": self.before, "after": self.after, **diffs}
+        values = [value.shown() for value in self.values]
+        return {"values": values, **whole, **images, "file": self.file, "offset": self.offset}
 
 
 class UnreadableRows(Struct, frozen=True):
@@ -75,6 +87,8 @@ class UnreadableRows(Struct, frozen=True):
     """As in a `ChangeBatch`, with NULL for each value that cannot be read: a NULL here may stand for another value."""
     faults: pa.Array
     """For each row, what cannot be read, as `rows.decode.VALUE_FAULTS`."""
+    aside: StrataError | None = None
+    """Why the rows are set aside as a whole, whatever their values are."""
 
     @property
     def kind(self) -> tuple[TableName, int | None, int]:
@@ -86,9 +100,9 @@ class UnreadableRows(Struct, frozen=True):
         """Makes it of rows that were quarantined because of their values."""
         if quarantined.faults is None:
             raise quarantined.error
-        return cls(
-            quarantined.table, quarantined.version_id, quarantined.definition, quarantined.rows, quarantined.faults
-        )
+        rows, faults = quarantined.rows, quarantined.faults
+        aside = None if pc.any(pc.list_value_length(faults)).as_py() else quarantined.error
+        return cls(quarantined.table, quarantined.version_id, quarantined.definition, rows, faults, aside)
 
     def chosen(self, keep: Mask) -> UnreadableRows:
         """Returns some of the rows."""
@@ -107,10 +121,12 @@ class UnreadableRows(Struct, frozen=True):
     def is_readable(self) -> Mask:
         """For each row, whether it has no fault."""
         mask: Mask = pc.list_value_length(self.faults).to_numpy() == 0
-        return mask
+        return mask & (self.aside is None)
 
     def error(self) -> StrataError:
         """Returns why the first of the rows cannot be read, with its position."""
+        if self.aside is not None:
+            return placed(self.aside, self.batch)
         first = self.faults[0].as_py()[0]
         kind = UndecodableTextError if first["error"] == UndecodableTextError.__name__ else UnreadableValueError
         return placed(kind(f"column {first['column']}: {first['reason']}", table=str(self.table)), self.batch)
@@ -128,6 +144,7 @@ class UnreadableRows(Struct, frozen=True):
             lines: The lines of its table and definition.
             values: How to convert each column's values, by the column's name; None: as in JSON.
         """
+        whole = ("", "") if self.aside is None else (type(self.aside).__name__, self.aside.message)
         own = self.batch.columns[-len(ROW_FIELDS) :]
         facts = dict(zip((field.name for field in ROW_FIELDS), own, strict=True))
         names = ("_seq", "_row", "_op", "_invalid", "_binlog_file", "_binlog_pos")
@@ -142,7 +159,7 @@ class UnreadableRows(Struct, frozen=True):
                 (image or {}).pop(value.column, None)
                 if value.image == "after":
                     diffs.pop(value.column, None)
-            yield UnreadableRow(seq, row, op, before, after, diffs, unreadable, file, offset)
+            yield UnreadableRow(seq, row, op, before, after, diffs, unreadable, file, offset, *whole)
 
     def _value(self, fault: dict[str, str], invalid: dict[str, str]) -> UnreadableValue:
         name, verbatim = fault["column"], invalid[fault["column"]]

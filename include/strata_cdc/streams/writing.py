@@ -211,21 +211,13 @@ def _unreadable_line(
     table: TableName, row: UnreadableRow, transactions: Mapping[int, StreamTransaction]
 ) -> dict[str, Any]:
     """The line for a row that cannot be read. Of the keys of a normal line, it has only those of the row's position."""
-    seen = {"op": row.op, "before": row.before, "after": row.after}
-    if row.json_diffs:
-        seen["json_diffs"] = row.json_diffs
     return {
         "gtid": transactions[row.seq].gtid,
         "seq": row.seq,
         "row": row.row,
         "database": table.database,
         "table": table.table,
-        "unreadable": {
-            "values": [value.shown() for value in row.values],
-            **seen,
-            "file": row.file,
-            "offset": row.offset,
-        },
+        "unreadable": row.shown(),
     }
 
 

@@ -79,18 +79,17 @@ class SinkColumns(Struct, frozen=True):
 class SinkPositions(Struct, frozen=True):
     """The positions of the commits of a window, as `TransactionPositions`."""
 
-    feed: str
-    begin: CommitStep
+    begin: CommitTs
     """What had been read before the window."""
     steps: tuple[CommitStep, ...]
 
     def before(self, row: int) -> CommitTs:
         """What was committed before one of them."""
-        return CommitTs(self.feed, self.steps[row - 1] if row else self.begin)
+        return self.after(row - 1) if row else self.begin
 
     def after(self, row: int) -> CommitTs:
         """What was committed after it."""
-        return CommitTs(self.feed, self.steps[row])
+        return CommitTs(self.begin.feed, self.steps[row], self.begin.seq + row + 1)
 
     def transaction(self, row: int) -> CommitStep:
         """The commit itself."""

@@ -172,7 +172,7 @@ class _Landing:
             sink.limits,
             sets_keyless_aside=True,
         )
-        self._end_ts = self._before.end_ts
+        self._end_ts, self._last = self._before.end_ts, self._before.last
         self._published = _Published()
         self._written = dict(self._reader.versions())
         self._crossed = Counter[tuple[str, str, str]]()
@@ -205,6 +205,7 @@ class _Landing:
             for one in crossed:
                 self._crossed[f"{one.database}.{one.table}", one.kind, one.quadrant] += one.rows
             self._writer.add(window, self._log.changes(window), crossed)
+            self._last = window.steps[-1]
         self._end_ts = window.end_ts
         if self._writer.transactions and self._writer.size >= self._sink.segment_bytes:
             self._publish()
@@ -218,14 +219,14 @@ class _Landing:
         self._notes.tell(LandProgress(landed, landed, self._published.bytes + size, self._end.clock, lag))
 
     def _open(self, stack: ExitStack) -> SegmentWriter:
-        writer = SegmentWriter(self._folder, self._end)
+        writer = SegmentWriter(self._folder, self._end, self._last)
         stack.callback(writer.discard)
         return writer
 
     def _state(self) -> LandingState:
         known = next_state(self._contents, self._reader.read_files(), self._before.folder)
         counts = _counts_after(self._before.counts, self._crossed, self._reader.counts)
-        return LandingState(self._sink.url, known, self._end_ts, dict(self._log.known), counts)
+        return LandingState(self._sink.url, known, self._end_ts, dict(self._log.known), counts, self._last)
 
     def _has_read_on(self) -> bool:
         """Whether files have been read to their end: later they may expire."""

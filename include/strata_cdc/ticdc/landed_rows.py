@@ -2,10 +2,10 @@
 Not here: what is landed (`land_sink.py`), the index beside it (`binlog/events/index.py`), planned slices
 (`landed_slice.py`).
 
-After the magic there are parts, each one Arrow stream with rows of one table and version in the order of commits. Then
-come the index, as it lies beside the segment (the first sinks that were landed have none here), the contents (JSON,
-zlib), their size and checksum. The contents also have the DDL and the state from which the next landing continues, so
-that rows, index and state become visible together.
+After the magic there are parts, each one Arrow stream with rows of one table and version in the order of commits, and
+one with the timestamps of all commits. Then come the index, as it lies beside the segment (the first sinks that were
+landed have none here), the contents (JSON, zlib), their size and checksum. The contents also have the DDL and the state
+from which the next landing continues, so that rows, index and state become visible together.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName
 from strata_cdc.binlog.events.index import SUFFIX
 from strata_cdc.changes.arrow import ROW_FIELDS
-from strata_cdc.errors import DamagedFileError, ErrorFacts
+from strata_cdc.errors import DamagedFileError, ErrorFacts, StoreFormatError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
+from strata_cdc.position.commit_ts import CommitStep
 from strata_cdc.ticdc.folder import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.files.storage import Folder
     from strata_cdc.landing.landed import LandedSegment
 
@@ -95,6 +98,14 @@ class LandedPart(Struct, frozen=True, omit_defaults=True):
     """Why they are set aside."""
 
 
+class LandedSteps(Struct, frozen=True):
+    """Where the commits' timestamps are in the file."""
+
+    offset: int
+    size: int
+    crc: int
+
+
 class CrossedRows(Struct, frozen=True):
     """Rows of one commit and table whose data are of another schema than the valid one."""
 
@@ -128,6 +139,8 @@ class LandingState(Struct, frozen=True):
     known: dict[str, str] = {}
     """From DATABASE.TABLE, as JSON of both, to the fingerprint of the definition that later rows have."""
     counts: SinkCounts = SinkCounts()
+    last: CommitStep = CommitStep(0)
+    """The last commit that has landed."""
 
 
 class SegmentContents(Struct, frozen=True):
@@ -141,6 +154,10 @@ class SegmentContents(Struct, frozen=True):
     schema: tuple[LandedSchemaChange, ...] = ()
     unlogged: tuple[Unlogged, ...] = ()
     crossed: tuple[CrossedRows, ...] = ()
+    before: CommitStep = CommitStep(0)
+    """The last commit before its first one."""
+    steps: LandedSteps | None = None
+    """None: it was landed before timestamps were kept."""
     format: int = FORMAT
 
 
@@ -157,6 +174,13 @@ def encode_part(batches: Sequence[pa.RecordBatch]) -> bytes:
             writer.write_batch(batch)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def encode_steps(steps: Sequence[CommitStep]) -> bytes:
+    """What has each ordinal, as an Arrow stream."""
+    stamps: Ints = np.fromiter((step.ts for step in steps), np.int64, len(steps))
+    is_ddl = pa.array([step.is_ddl for step in steps], pa.bool_())
+    return encode_part([pa.RecordBatch.from_arrays([pa.array(stamps), is_ddl], names=["ts", "is_ddl"])])
 
 
 def encode_contents(contents: SegmentContents) -> bytes:
@@ -231,15 +255,36 @@ class SegmentRows:
             DamagedFileError: It is not as it was written.
             LakeUnavailableError: The storage does not answer.
         """
+        with pa.ipc.open_stream(self._part(part, f"{part.database}.{part.table}")) as reader:
+            yield from reader
+
+    def steps(self) -> tuple[CommitStep, ...]:
+        """What has each of its ordinals.
+
+        Raises:
+            DamagedFileError: They are not as they were written.
+            StoreFormatError: A former version landed it, and kept no timestamps.
+            LakeUnavailableError: The storage does not answer.
+        """
+        if self.contents.steps is None:
+            raise StoreFormatError(
+                "the landed segment has no commit timestamps: an early version of Strata landed it",
+                file=self.url,
+                remedy="Land the folder as a source of another name, and stream that one.",
+            )
+        with pa.ipc.open_stream(self._part(self.contents.steps)) as reader:
+            table = reader.read_all()
+        return tuple(map(CommitStep, table["ts"].to_pylist(), table["is_ddl"].to_pylist()))
+
+    def _part(self, part: LandedPart | LandedSteps, table: str | None = None) -> bytes:
         with lake_errors(self.url), self._filesystem.open_input_file(self._path) as file:
-            content = file.read_at(part.size, part.offset)
+            content: bytes = file.read_at(part.size, part.offset)
         if zlib.crc32(content) != part.crc:
             raise DamagedFileError(
                 "rows of the landed segment are not as they were written",
-                table=f"{part.database}.{part.table}",
+                table=table,
                 file=self.url,
                 offset=part.offset,
                 remedy=_REMEDY,
             )
-        with pa.ipc.open_stream(content) as reader:
-            yield from reader
+        return content

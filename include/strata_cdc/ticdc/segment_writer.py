@@ -23,10 +23,12 @@ from strata_cdc.ticdc.landed_rows import (
     MAGIC,
     LandedPart,
     LandedSchemaChange,
+    LandedSteps,
     SegmentContents,
     Unlogged,
     encode_contents,
     encode_part,
+    encode_steps,
     row_column,
 )
 
@@ -118,14 +120,15 @@ class _Commits(Struct):
 class SegmentWriter:
     """One segment of a sink; if the process dies before it is published, nothing is left."""
 
-    def __init__(self, folder: Folder, after: StreamEnd) -> None:
-        """Starts a segment after the end of what has landed.
+    def __init__(self, folder: Folder, after: StreamEnd, before: CommitStep) -> None:
+        """Starts a segment after the end of what has landed, whose last commit is `before`.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.
         """
         self.name = SegmentName(after.ordinal + 1, f"{COMMITS}.{after.ordinal + 1:06d}", 0, SegmentForm.ROWS)
-        self._folder, self._after = folder, after
+        self._folder, self._after, self._before = folder, after, before
+        self._steps: list[CommitStep] = []
         self._file = SegmentFile(folder, MAGIC)
         self._commits = _Commits()
         self._held: dict[tuple[tuple[str, str], str, str], list[pa.RecordBatch]] = defaultdict(list)
@@ -177,6 +180,7 @@ class SegmentWriter:
             tables.append(np.full(len(seqs), number, np.int64))
         sizes = np.ceil(weights).astype(np.int64)
         begins = begin + np.cumsum(sizes) - sizes
+        self._steps += window.steps
         self._commits.add(window.steps, sizes, np.concatenate(rows), np.concatenate(tables))
         self._commits.ddl_seqs += [first + at for at, step in enumerate(window.steps) if step.is_ddl]
         self._schema += [_at(change, int(begins[change.seq - first])) for change in schema]
@@ -231,6 +235,9 @@ class SegmentWriter:
             LakeUnavailableError: The storage refuses or is full.
         """
         self._write_held()
+        steps = encode_steps(self._steps)
+        place = LandedSteps(self._file.size, len(steps), zlib.crc32(steps))
+        self._file.append(steps)
         contents = SegmentContents(
             self._after.seq + 1,
             self.transactions,
@@ -240,6 +247,8 @@ class SegmentWriter:
             tuple(self._schema),
             tuple(self._unlogged),
             tuple(self._crossed),
+            self._before,
+            place,
         )
         end = encode_contents(contents)
         with storage_errors(self._folder):

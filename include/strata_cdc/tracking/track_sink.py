@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.landing.landed import LandedSegment
     from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.model.row_effects import RowEffect
     from strata_cdc.schema.tracker.stream import TrackReport
     from strata_cdc.ticdc.landed_rows import LandedSchemaChange, LandedTable, SegmentContents
@@ -63,10 +64,8 @@ def track_sink(lake: str, source: str, engine: sa.Engine) -> TrackReport:
         AlreadyRunningError: Another tracker works on the source.
         StreamHoleError: A segment is missing.
     """
-    stream, tracker = LandedStream.open(lake, source), _SinkTracker(SchemaStore(engine), source)
-    for segment in stream.segments:
-        if segment.summary.last_seq > tracker.position.seq:
-            tracker.track(segment)
+    stream, tracker = LandedStream.open(lake, source), SinkTracker(SchemaStore(engine), source)
+    tracker.track_all(stream)
     return tracker.reporter.end(tracker.position, NOTHING)
 
 
@@ -78,17 +77,24 @@ class _Batch(Struct):
     removals: list[RowRemoval] = field(default_factory=list)
 
 
-class _SinkTracker:
+class SinkTracker:
     """The schema of a sink at the position up to which it is stored."""
 
-    def __init__(self, store: SchemaStore, source: str) -> None:
+    def __init__(self, store: VersionStore, source: str) -> None:
+        """Continues where a store ends."""
         known = store.position(source)
         self.reporter = Reporter(source)
         self.position = known or TrackedPosition(source)
         self._store, self._is_new = store, known is None
         self._schema = SourceSchema.at_the_end(store, self.position, SYSTEM_DATABASES, None, is_new=self._is_new)
 
-    def track(self, segment: LandedSegment) -> None:
+    def track_all(self, stream: LandedStream) -> None:
+        """Stores the versions of all segments that have not been tracked. Raises as `track_sink`."""
+        for segment in stream.segments_after(self.position.seq):
+            if segment.summary.last_seq > self.position.seq:
+                self._track(segment)
+
+    def _track(self, segment: LandedSegment) -> None:
         """Stores the versions of a segment, and that it was tracked."""
         contents, batch, after = SegmentRows(segment).contents, _Batch(), self.position.seq
         if self._is_new:
