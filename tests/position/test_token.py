@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from uuid import UUID as UUID_TYPE
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import IncomparableTokensError, InvalidTokenError
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import DomainWriter, Gtid, GtidSet, Sid
@@ -24,10 +26,14 @@ from strata_cdc.position.token import Order, Token, merge
 from strata_cdc.position.token_digits import digits
 from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_seal import sealed as seal
+from strata_cdc.position.token_shown import shown
 from strata_cdc.position.token_text import from_text, to_text
 from tests.position.domain_positions import domains
 from tests.position.former_texts import former_text, sealed
 from tests.position.test_sets import A, B, pairs, random_set, sets
+
+if TYPE_CHECKING:
+    from strata_cdc.position.port import Position
 
 FLIPPED = {Order.BEFORE: Order.AFTER, Order.AFTER: Order.BEFORE, Order.EQUAL: Order.EQUAL, Order.UNKNOWN: Order.UNKNOWN}
 AT_OR_BEFORE = (Order.BEFORE, Order.EQUAL)
@@ -38,11 +44,20 @@ files = st.builds(
     st.sampled_from([9, 999_999, 1_000_000]),
     st.integers(4, 6),
 )
+commits = st.builds(
+    # Of one changefeed: the ordinal grows with the timestamp.
+    lambda ts, is_ddl: CommitTs(CommitStep(ts, is_ddl), 2 * ts + is_ddl),
+    st.integers(0, 9),
+    st.booleans(),
+)
 times = st.integers(0, 3)
 
 
-def inside(position: GtidSet | DomainSet | FilePosition, steps: dict[int, int]) -> tuple[PartialTransaction, ...]:
+def inside(position: Position, steps: dict[int, int]) -> tuple[PartialTransaction, ...]:
     """Transactions behind a position of which so many steps have been given."""
+    if isinstance(position, CommitTs):
+        following = [CommitStep(position.at.ts, is_ddl=True), CommitStep(position.at.ts + 1)][position.at.is_ddl]
+        return tuple(PartialTransaction(following, count) for count in list(steps.values())[:1])
     if isinstance(position, FilePosition):
         return tuple(PartialTransaction(position.at, count) for count in list(steps.values())[:1])
     sid = DomainWriter(1, 7) if isinstance(position, DomainSet) else Sid(A)
@@ -79,7 +94,7 @@ def over(places: st.SearchStrategy[SourcePosition]) -> st.SearchStrategy[Token]:
 
 
 of_one = st.lists(comparable, max_size=1).map(Token.over)
-of_any = over(anywhere(sets | files | domains))
+of_any = over(anywhere(sets | files | domains | commits))
 of_former = over(anywhere(sets | files))
 """Tokens that former versions could write."""
 
@@ -142,6 +157,30 @@ def test_files_compare_by_number_and_servers_do_not_compare():
     assert at("binlog.000001", 900) | at("binlog.000002", 4) == at("binlog.000002", 4)
 
 
+def test_commits_compare_by_timestamp_and_ordinal():
+    def at(ts, seq, *parts, is_ddl=False, lineage=""):
+        steps = tuple(PartialTransaction(step, 2) for step in parts)
+        return Token((SourcePosition("s", CommitTs(CommitStep(ts, is_ddl), seq), lineage, 0, steps),))
+
+    assert at(5, 1).compare(at(6, 2)) is Order.BEFORE
+    assert at(5, 1).compare(at(5, 2, is_ddl=True)) is Order.BEFORE
+    assert at(5, 1).compare(at(5, 1, CommitStep(5, is_ddl=True))) is Order.BEFORE
+    assert at(5, 1, CommitStep(5, is_ddl=True)).compare(at(5, 2, is_ddl=True)) is Order.BEFORE
+    assert at(5, 1).compare(at(6, 2, lineage="rebuilt")) is Order.UNKNOWN
+    # Another changefeed: at the later time it has fewer commits.
+    assert at(5, 7).compare(at(6, 2)) is Order.UNKNOWN
+    with pytest.raises(IncomparableTokensError, match="two changefeeds"):
+        at(5, 7) | at(6, 2)
+    text = "v4.lMQAkJIAxAaUAZCgoXORlAABAAc.hggq14_ww89MBogrjsys4wyBC"
+    here = at(466_000_000_000_000_006, 3, CommitStep(466_000_000_000_000_013, is_ddl=True), is_ddl=True)
+    assert from_text(to_text(here)) == here
+    assert to_text(here).split(".")[1] == text.split(".")[1]
+    shown_place = shown(here.places[0])
+    assert (shown_place["commit_ts"], shown_place["after"], shown_place["seq"], shown_place["inside"]) == (
+        *(466_000_000_000_000_006, "ddl", 3, 2),
+    )
+
+
 def test_two_histories_of_a_source_have_no_order_and_no_union():
     first = Token.of("s", GtidSet.parse(f"{A}:1-9"), lineage="2026-11-22")
     again = Token.of("s", GtidSet.parse(f"{A}:1-5"), lineage="2026-11-23")
@@ -180,8 +219,8 @@ def test_texts_of_former_versions_are_read(token, other):
 
 @given(of_any, st.data())
 def test_a_damaged_text_is_refused(token, data):
-    of_mariadb = any(isinstance(place.position, DomainSet) for place in token.places)
-    text = to_text(token) if of_mariadb else data.draw(st.sampled_from([to_text, former_text]))(token)
+    is_newer = any(isinstance(place.position, DomainSet | CommitTs) for place in token.places)
+    text = to_text(token) if is_newer else data.draw(st.sampled_from([to_text, former_text]))(token)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from("Aa9-_. \u00e4").filter(lambda letter: letter != text[at]))
     for damaged in (text[:at], text[:at] + other + text[at + 1 :], text + other, text + text):
@@ -291,6 +330,19 @@ def test_a_text_that_is_made_by_hand_opens():
     ("text", "message"),
     [
         (headed([{"source": "s"}], []), "Expected `array`, got `object`"),
+        (headed([[2, [], "", "s"]], [5, 1, 0], uuids=0), "Expected `int` <= 1"),
+        (
+            headed([[0, [], "", "s"]], [5, 1, 0, 1], uuids=0, parts=[[0, 0, 0, 0]]),
+            "that the position has",
+        ),
+        (
+            headed([[0, [], "", "s"]], [5, 1, 0, 1], uuids=0, parts=[[0, 2, 0, 1]]),
+            "that the position has",
+        ),
+        (
+            headed([[0, [], "", "s"]], [5, 1, 0, 1], uuids=0, parts=[[0, 0, 1, 1]]),
+            "that the position has",
+        ),
         (headed([[[], [], "", ""]], [0], uuids=0), "Expected `str` of length >= 1"),
         (headed([[[], [], "", "s"]], [10**18], uuids=0), "is more than"),
         (headed([[[], [], "", "s"]], [1 << 65], uuids=0), "a number is too long"),

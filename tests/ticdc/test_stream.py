@@ -1,20 +1,26 @@
-"""The stream of a sink: what has landed, each line once, from any token on; what later landings bring, with `follow`."""
+"""The stream of a sink: what has landed, each line once, from any token on; with `follow`, what lands later, too."""
 
 from __future__ import annotations
 
 import tempfile
 from base64 import b64decode
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata_cdc.errors import Usage
-from strata_cdc.position.token import Order, merge
+from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, StreamHoleError, Usage
+from strata_cdc.position.commit_ts import CommitStep, CommitTs
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Order, Token, merge
 from strata_cdc.position.token_text import from_text, to_text
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.streams.events import RowChange, UnreadableChange
 from strata_cdc.streams.stream import ChangeStream
 from tests.model.sink import users_rows
 from tests.model.through_folder import EXACT, longest_histories, write_table
@@ -82,7 +88,7 @@ def test_tokens_continue_after_every_line(tmp_path: Path) -> None:
             number for number in range(at, len(whole)) if "commit" in whole[number]
         )
     tokens = [from_text(line["token"]) for line in whole]
-    assert all(one.compare(two) is Order.BEFORE for one, two in zip(tokens, tokens[1:], strict=False))
+    assert all(one.compare(two) is Order.BEFORE for one, two in pairwise(tokens))
     assert merge(tokens) == tokens[-1]
     assert all(to_text(token) == line["token"] for token, line in zip(tokens, whole, strict=True))
 
@@ -184,3 +190,174 @@ def test_a_stream_replayed_is_the_tables_of_the_model(tmp_path: Path, kind: Kind
         expected = [row for _, row in sorted(users_rows(history).items())]
         columns = set(expected[0]) if expected else set()
         assert [{key: row.get(key) for key in columns} for row in replayed(lines, name)] == expected
+
+
+def set_aside(world: SinkWorld) -> list[dict[str, Any]]:
+    """Lands a row of before a TRUNCATE that is committed after it."""
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    feed.write(table, [Row(START + 1, named(1)), Row(START + 20, named(2))])
+    feed.ddl(table, START + 10, 11, "TRUNCATE TABLE a")
+    feed.write(table, [Row(START + 30, named(3))])
+    feed.checkpoint(START + 100)
+    assert world.strata("land").returncode == 0
+    return streamed(world)
+
+
+def test_rows_that_are_set_aside_have_a_line_with_the_reason(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    whole = set_aside(world)
+    assert [line["after"]["id"] for line in whole if "op" in line] == [1, 3]
+    (line,) = [line for line in whole if "unreadable" in line]
+    found = line["unreadable"]
+    assert found["values"] == []
+    assert found["error"] == "SchemaMismatchError"
+    assert "truncate table" in found["reason"]
+    assert (found["op"], found["before"], found["after"]) == ("insert", None, named(2))
+    assert (line["seq"], line["table"]) == (3, "a")
+    for at, one in enumerate(whole):
+        assert streamed(world, one["token"]) == whole[at + 1 :]
+    # No choice of columns makes it a row like any other.
+    chosen = [one for one in streamed(world, columns=["id"]) if "unreadable" in one]
+    assert [one["unreadable"]["after"] for one in chosen] == [{"id": 2}]
+    events = [event for event in ChangeStream(world.source, "beginning") if isinstance(event, UnreadableChange)]
+    assert [(event.found.error, event.token) for event in events] == [("SchemaMismatchError", line["token"])]
+    done = world.strata("stream", "--from", "beginning")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == len(whole)
+    assert "1 row could not be read" in done.stderr
+
+
+def test_values_that_the_sink_may_lack_end_the_stream_before_them(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, SinkColumn("n", "BIGINT")))
+    feed.write(table, [Row(START + 1, {"id": 1, "n": 5})])
+    query = "ALTER TABLE a MODIFY n VARCHAR(9)"
+    feed.ddl(table, START + 10, 12, query, (ID, SinkColumn("n", "VARCHAR", precision="9")))
+    feed.write(table, [Row(START + 20, {"id": 2, "n": "x"})])
+    feed.checkpoint(START + 100)
+    assert world.strata("land").returncode == 0
+    got = list[dict[str, Any]]()
+    with pytest.raises(StreamHoleError, match="values of n") as caught:
+        got.extend(lines_of(ChangeStream(world.source, "beginning")))
+    skip = str(caught.value.remedy).rpartition("--from ")[2].rstrip("`.")
+    assert [line["after"] for line in streamed(world, skip) if "op" in line] == [{"id": 2, "n": "x"}]
+    # Of another table nothing may be missing.
+    assert streamed(world, tables=["shop.b"]) == []
+
+
+def test_a_stream_follows_later_landings(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    source = world.source
+    stream = ChangeStream(source, "beginning", follow=True, until=str(START + 5), heartbeat_seconds=0.2)
+    got = list[dict[str, Any]]()
+    reader = Thread(target=lambda: got.extend(lines_of(stream)))
+    reader.start()
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    for at in range(1, 4):
+        feed.write(table, [Row(START + at, named(at))])
+        feed.checkpoint(START + at + 1)
+        assert world.strata("land").returncode == 0
+    assert reader.is_alive()
+    feed.ddl(table, START + 4, 5, "ALTER TABLE a ADD COLUMN n INT", (ID, NAME, SinkColumn("n")))
+    feed.write(table, [Row(START + 7, named(7, n=1))])
+    feed.checkpoint(START + 100)
+    world.run()
+    reader.join(60)
+    assert not reader.is_alive()
+    heartbeats = [line for line in got if "heartbeat" in line]
+    lines = [line for line in got if "heartbeat" not in line]
+    assert heartbeats
+    # The ids of versions are those of the store once it has them.
+    assert without_version(lines) == without_version(streamed(world, until=str(START + 5)))
+    assert [line["after"]["id"] for line in lines if "op" in line] == [1, 2, 3]
+    for line in heartbeats:
+        rest = [
+            one
+            for one in without_version(lines)
+            if from_text(line["token"]).compare(from_text(one["token"])) is Order.BEFORE
+        ]
+        assert without_version(streamed(world, line["token"], until=str(START + 5))) == rest
+
+
+def without_version(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in line.items() if name != "version"} for line in lines]
+
+
+def test_a_stream_that_follows_ends_when_it_is_closed(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    stream = ChangeStream(world.source, "now", follow=True, heartbeat_seconds=0.1)
+    lines = lines_of(stream)
+    assert "heartbeat" in next(lines)
+    stream.close()
+    assert [line for line in lines if "heartbeat" not in line] == []
+
+
+def test_tokens_of_other_streams_are_refused(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    a_feed(world)
+    world.run()
+    whole = streamed(world)
+    other = SinkWorld(tmp_path / "other")
+    other.folder.mkdir()
+    feed = Feed(other.sink, OLD_VALUES)
+    feed.write(feed.table("a", (ID, NAME)), [Row(START + at, named(at)) for at in (1, 4, 5)])
+    feed.checkpoint(START + 100)
+    other.run()
+    for line in whole[2:6]:
+        with pytest.raises(SourceDivergedError, match=r"commit \d is|the next commit is"):
+            streamed(other, line["token"])
+    for line in whole[-3:]:
+        with pytest.raises(SourceDivergedError, match="3 commits have landed: it is of another changefeed"):
+            streamed(other, line["token"])
+    mine, theirs = (from_text(lines[3]["token"]) for lines in (whole, streamed(other)))
+    assert mine.compare(theirs) is Order.BEFORE or mine.compare(theirs) is Order.UNKNOWN
+    server = to_text(Token.of("s", GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9")))
+    with pytest.raises(SourceDivergedError, match="is one of a server's binlog"):
+        streamed(world, server)
+    with pytest.raises(Usage, match="is of t, not of s"):
+        streamed(world, to_text(Token.of("t", CommitTs(CommitStep(1), 1))))
+
+
+def test_what_was_deleted_by_age_is_refused(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    for at in (1, 2, 3):
+        feed.write(table, [Row(START + at, named(at))])
+        feed.checkpoint(START + at + 1)
+        world.run()
+    whole = streamed(world)
+    landing = tmp_path / "lake" / "landing" / "s"
+    for path in landing.glob("0000000001-*"):
+        path.unlink()
+    assert streamed(world) == whole[2:]
+    assert streamed(world, whole[1]["token"]) == whole[2:]
+    assert streamed(world, str(START + 1)) == whole[2:]
+    for start in (whole[0]["token"], str(START)):
+        with pytest.raises(BinlogPurgedError, match="deleted from the lake by age") as caught:
+            streamed(world, start)
+        assert streamed(world, str(caught.value.earliest)) == whole[2:]
+
+
+def test_nothing_has_landed(tmp_path: Path) -> None:
+    with pytest.raises(Usage, match="nothing of the source has landed") as caught:
+        streamed(SinkWorld(tmp_path))
+    assert "strata land --source s" in str(caught.value.remedy)
+
+
+def test_python_has_values_and_definitions(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    a_feed(world)
+    world.run()
+    stream = ChangeStream(world.source, "beginning", heartbeat_seconds=3600)
+    rows = [event for event in stream if isinstance(event, RowChange)]
+    assert [row.after for row in rows][-1] == named(5, n=2)
+    assert len({row.schema_version for row in rows}) == 2
+    assert min(row.schema_version for row in rows) > 0
+    assert stream.position() is None
+    name = TableName("shop", "a")
+    assert [column.name for column in stream.definition(name, 3).columns] == ["id", "name"]
+    assert [column.name for column in stream.definition(name).columns] == ["id", "name", "n"]

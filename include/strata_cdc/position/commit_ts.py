@@ -53,18 +53,17 @@ class CommitStep(Struct, frozen=True, order=True):
 
 
 class CommitTs(Struct, frozen=True):
-    """Everything that a feed has committed up to a step."""
+    """Everything that a feed has committed up to a step. No file of a feed names its cluster: only positions of one
+    source compare."""
 
-    feed: str
-    """The source. No file of a feed names its cluster, so that positions of other sources never compare."""
     at: CommitStep
     seq: int = 0
-    """How many commits of the feed that is. With it, a feed that was made anew is no longer taken for the same one."""
+    """How many commits of the feed that is. By it a feed that was made anew is told from the one before."""
 
     @property
     def counted(self) -> str:
         """The commits of one feed."""
-        return f"commits of {self.feed}"
+        return "commits of TiDB"
 
     @property
     def is_shared(self) -> bool:
@@ -92,7 +91,6 @@ class CommitTs(Struct, frozen=True):
         raise IncomparableTokensError(
             f"tokens of two changefeeds have no union: commit {self.seq} at {self.at}, and commit {other.seq} at "
             f"{other.at}",
-            source=self.feed,
             remedy="Keep the token of the changefeed that continues.",
         )
 

@@ -231,12 +231,10 @@ class _Reader:
 
     def place(self, packed: _Place) -> SourcePosition:
         """The position of a source, without parts."""
-        position = self._position(packed.position, packed.source)
+        position = self._position(packed.position)
         origins = [
             Origin(
-                origin.source,
-                position if origin.position is None else self._position(origin.position, origin.source),
-                origin.lineage,
+                origin.source, position if origin.position is None else self._position(origin.position), origin.lineage
             )
             for origin in packed.origins
         ]
@@ -261,9 +259,9 @@ class _Reader:
             raise msgspec.DecodeError(f"{number} is more than {most}")
         return number
 
-    def _position(self, packed: _Packed, source: str) -> Position:
+    def _position(self, packed: _Packed) -> Position:
         if isinstance(packed, int):
-            return CommitTs(source, CommitStep(self._number(MOST_TS), bool(packed)), self._number(MAX_GNO))
+            return CommitTs(CommitStep(self._number(MOST_TS), bool(packed)), self._number(MAX_GNO))
         if isinstance(packed, str):
             return file_position(self._uuid(), packed, self._number(MAX_GNO))
         if isinstance(packed, dict):

@@ -162,7 +162,7 @@ def _seq_of(landed: LandedStream, step: CommitStep) -> int:
 
 
 def _position(landed: LandedStream, seq: int) -> CommitTs:
-    return CommitTs(landed.source, step_at(landed, seq), seq)
+    return CommitTs(step_at(landed, seq), seq)
 
 
 def _other_feed(landed: LandedStream, position: CommitTs, found: str) -> SourceDivergedError:

@@ -97,7 +97,7 @@ class SinkSourceStream:
         while not self._is_over():
             for window in self._windows():
                 yield self._chosen(window)
-                self._reach(CommitTs(self._at.feed, window.steps[-1], window.next_seq - 1))
+                self._reach(CommitTs(window.steps[-1], window.next_seq - 1))
                 yield None
                 if self._is_over():
                     return
@@ -120,7 +120,7 @@ class SinkSourceStream:
         opening, steps, before = self._opening, rows.steps(), segment.summary.first_seq - 1
         first = max(self._at.seq, before + bisect_right(steps, opening.after))
         if first > self._at.seq:
-            self._reach(CommitTs(self._at.feed, steps[first - before - 1], first))
+            self._reach(CommitTs(steps[first - before - 1], first))
         last = segment.summary.last_seq if opening.end is None else before + bisect_right(steps, opening.end)
         return first + 1, last if opening.end_seq is None else min(last, opening.end_seq)
 

@@ -101,7 +101,7 @@ class UnreadableRows(Struct, frozen=True):
         if quarantined.faults is None:
             raise quarantined.error
         rows, faults = quarantined.rows, quarantined.faults
-        aside = None if pc.any(pc.list_value_length(faults)).as_py() else quarantined.error
+        aside = None if len(faults.flatten()) else quarantined.error
         return cls(quarantined.table, quarantined.version_id, quarantined.definition, rows, faults, aside)
 
     def chosen(self, keep: Mask) -> UnreadableRows:

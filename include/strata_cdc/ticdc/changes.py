@@ -89,7 +89,7 @@ class SinkPositions(Struct, frozen=True):
 
     def after(self, row: int) -> CommitTs:
         """What was committed after it."""
-        return CommitTs(self.begin.feed, self.steps[row], self.begin.seq + row + 1)
+        return CommitTs(self.steps[row], self.begin.seq + row + 1)
 
     def transaction(self, row: int) -> CommitStep:
         """The commit itself."""
