@@ -150,7 +150,8 @@ def _write(changes: Written) -> None:
     if known:
         raise UnreadableValueError(
             f"{counted(known, 'row')} could not be read; all others have been given",
-            remedy="Each has a line with `unreadable`, which has its bytes: compare the row with the server.",
+            remedy="Each has a line with `unreadable`, which has the reason and the bytes: compare the row with the "
+            "server.",
         )
 
 
