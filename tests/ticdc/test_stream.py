@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, StreamHoleError, Usage
+from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token import Order, Token, merge
@@ -22,6 +23,7 @@ from strata_cdc.position.token_text import from_text, to_text
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.streams.events import RowChange, UnreadableChange
 from strata_cdc.streams.stream import ChangeStream
+from strata_cdc.ticdc.landed_rows import SegmentRows
 from tests.model.sink import users_rows
 from tests.model.through_folder import EXACT, longest_histories, write_table
 from tests.streams.world import lines_of
@@ -361,3 +363,32 @@ def test_python_has_values_and_definitions(tmp_path: Path) -> None:
     name = TableName("shop", "a")
     assert [column.name for column in stream.definition(name, 3).columns] == ["id", "name"]
     assert [column.name for column in stream.definition(name).columns] == ["id", "name", "n"]
+
+
+def test_rows_that_were_written_apart_are_in_order(tmp_path: Path) -> None:
+    """A segment holds back 16 MB of rows to write those of one table together."""
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    large = SinkColumn("name", "MEDIUMTEXT")
+    for at, name in enumerate("ab"):
+        table = feed.table(name, (ID, large))
+        for begin in range(0, 60, 20):
+            rows = [
+                Row(START + 2 * key + at + 1, named(key, name=str(key) * 300_000)) for key in range(begin, begin + 20)
+            ]
+            feed.write(table, rows)
+    feed.ddl(table, START + 500, 5, "ALTER TABLE b ADD COLUMN n INT", (ID, large, SinkColumn("n")))
+    feed.checkpoint(START + 1000)
+    assert world.strata("land").returncode == 0
+    (segment,) = LandedStream.open(world.settings.lake, "s").segments
+    parts = SegmentRows(segment).contents.parts
+    assert len(parts) > 2
+    whole = streamed(world, columns=["id"])
+    assert [(line["table"], line["after"]["id"]) for line in whole if "op" in line] == [
+        (name, key) for key in range(60) for name in "ab"
+    ]
+    assert [line["ddl"] for line in whole if "ddl" in line] == ["ALTER TABLE b ADD COLUMN n INT"]
+    edges = {part.last_seq for part in parts} | {part.first_seq for part in parts}
+    for at, line in enumerate(whole):
+        if from_text(line["token"]).places[0].position.seq in edges:
+            assert streamed(world, line["token"], columns=["id"]) == whole[at + 1 :]
