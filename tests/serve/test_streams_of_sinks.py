@@ -34,15 +34,19 @@ def test_readers_get_what_has_landed_and_what_lands_later(tmp_path: Path) -> Non
         readers = [stack.enter_context(Reader(address, heartbeat=0.2, **one)) for one in asked]
         for reader in readers:
             wait_until(lambda reader=reader: reader.events)
-        feed.write(feed.table("b", (ID, NAME), START + 150), [Row(START + 200, named(9))])
+        table = feed.table("b", (ID, NAME), START + 150)
+        # The second one is set aside: it was committed after the TRUNCATE.
+        feed.write(table, [Row(START + 200, named(9)), Row(START + 220, named(10))])
+        feed.ddl(table, START + 210, 11, "TRUNCATE TABLE b")
         feed.checkpoint(START + 300)
-        world.run()
+        assert world.strata("land").returncode == 0
         wanted = [streamed(world, *start) for start in ((), (before[3]["token"],))]
         wanted.append(streamed(world, before[-1]["token"], columns=["id"]))
         for reader, lines in zip(readers, wanted, strict=True):
             reader.wait(lambda line, last=lines[-1]: line == last)
     assert [without_version(reader.lines) for reader in readers] == [without_version(lines) for lines in wanted]
     assert [line["after"] for line in readers[2].lines if "op" in line] == [{"id": 9}]
+    assert [line["unreadable"]["after"] for line in readers[2].lines if "unreadable" in line] == [{"id": 10}]
 
 
 def test_positions_that_are_no_longer_there_have_their_status(tmp_path: Path) -> None:

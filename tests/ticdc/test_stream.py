@@ -23,6 +23,7 @@ from strata_cdc.position.token_text import from_text, to_text
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.streams.events import RowChange, UnreadableChange
 from strata_cdc.streams.stream import ChangeStream
+from strata_cdc.tables.read import read_changes
 from strata_cdc.ticdc.landed_rows import SegmentRows
 from tests.model.sink import users_rows
 from tests.model.through_folder import EXACT, longest_histories, write_table
@@ -282,6 +283,50 @@ def test_a_stream_follows_later_landings(tmp_path: Path) -> None:
             if from_text(line["token"]).compare(from_text(one["token"])) is Order.BEFORE
         ]
         assert without_version(streamed(world, line["token"], until=str(START + 5))) == rest
+
+
+def test_a_position_that_has_not_landed_yet_is_kept(tmp_path: Path) -> None:
+    """What lands later up to it does not come; and the end is known by the checkpoint, without a commit after it."""
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    feed.write(table, [Row(START + 1, named(1))])
+    feed.checkpoint(START + 10)
+    assert world.strata("land").returncode == 0
+    assert streamed(world, str(START + 50)) == []
+    got = list[dict[str, Any]]()
+    options: dict[str, Any] = {"follow": True, "until": str(START + 90), "heartbeat_seconds": 3600}
+    reader = Thread(target=lambda: got.extend(streamed(world, str(START + 50), **options)))
+    reader.start()
+    feed.write(table, [Row(START + at, named(at)) for at in (20, 49, 50, 51, 90)])
+    feed.checkpoint(START + 90)
+    assert world.strata("land").returncode == 0
+    assert reader.is_alive()
+    feed.checkpoint(START + 91)
+    assert world.strata("land").returncode == 0
+    reader.join(60)
+    assert not reader.is_alive()
+    assert [line["after"]["id"] for line in got if "op" in line] == [51, 90]
+
+
+def test_rows_have_the_versions_of_their_change_table(tmp_path: Path) -> None:
+    """Rows before and after two DDL that cancel each other are written together, and have two versions."""
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    table = feed.table("a", (ID, NAME))
+    feed.write(table, [Row(START + 1, named(1))])
+    feed.ddl(table, START + 10, 5, "ALTER TABLE a ADD COLUMN n INT", (ID, NAME, SinkColumn("n")))
+    feed.ddl(table, START + 20, 6, "ALTER TABLE a DROP COLUMN n", (ID, NAME))
+    feed.write(table, [Row(START + 30, named(2))])
+    feed.checkpoint(START + 100)
+    world.run()
+    (segment,) = LandedStream.open(world.settings.lake, "s").segments
+    assert len(SegmentRows(segment).contents.parts) == 1
+    events = list(ChangeStream(world.source, "beginning", heartbeat_seconds=3600))
+    rows = [event for event in events if isinstance(event, RowChange)]
+    published = read_changes(world.settings.lake, "s", TableName("shop", "a")).to_pylist()
+    assert [row.schema_version for row in rows] == [row["_schema_version"] for row in published]
+    assert len({row.schema_version for row in rows}) == 2
 
 
 def without_version(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
