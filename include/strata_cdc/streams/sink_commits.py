@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.port import Decoded
     from strata_cdc.streams.filter import StreamFilter
     from strata_cdc.streams.sink_versions import SinkVersions
-    from strata_cdc.ticdc.landed_rows import LandedPart, LandedSchemaChange, SegmentContents, SegmentRows
+    from strata_cdc.ticdc.landed_rows import LandedPart, SegmentContents, SegmentRows
 
 
 class _Group(Struct):
@@ -71,18 +71,16 @@ class SinkCommits:
         if part.first_seq > last or part.last_seq < first or not self._wanted.table(table):
             return
         definition = self._definition(segment.contents.definitions[part.definition])
-        cuts = _versions_begin(segment.contents, table)
         for batch in segment.batches(part):
-            seqs = row_column(batch, "_seq").to_numpy()
-            bounds = np.searchsorted(seqs, [first, *(seq for seq in cuts if first < seq <= last), last + 1])
-            for begin, end in zip(bounds.tolist(), bounds[1:].tolist(), strict=False):
-                if begin < end:
-                    yield self._decoded(part, table, definition, batch.slice(begin, end - begin))
+            begin, end = np.searchsorted(row_column(batch, "_seq").to_numpy(), [first, last + 1]).tolist()
+            if begin < end:
+                yield self._decoded(part, table, definition, batch.slice(begin, end - begin))
 
     def _decoded(
         self, part: LandedPart, table: TableName, definition: TableDefinition, rows: pa.RecordBatch
     ) -> Decoded:
         columns, error = self._wanted.columns, part.error
+        # A part may have several versions with one definition, but none of its batches has: they are landed so.
         version = None if error else self._versions.lookup(table, row_column(rows, "_seq")[0].as_py()).version_id
         changes = ChangeBatch(table, version, definition, rows)
         changes = changes if columns is None else with_columns(changes, columns)
@@ -128,12 +126,3 @@ def _groups(contents: SegmentContents) -> list[_Group]:
     if groups:
         groups[-1].last_seq = last
     return groups or [_Group(last, [])]
-
-
-def _versions_begin(contents: SegmentContents, table: TableName) -> list[int]:
-    """The ordinals at which a table gets another version, in order."""
-
-    def is_of_table(change: LandedSchemaChange) -> bool:
-        return any((one.database, one.table) == (table.database, table.table) for one in change.tables)
-
-    return sorted({change.seq for change in contents.schema if is_of_table(change)})
