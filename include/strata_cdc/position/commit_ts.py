@@ -58,7 +58,7 @@ class CommitTs(Struct, frozen=True):
 
     at: CommitStep
     seq: int = 0
-    """How many commits of the feed that is. By it a feed that was made anew is told from the one before."""
+    """How many commits of the feed that is. It shows whether the feed was made anew."""
 
     @property
     def counted(self) -> str:

@@ -60,7 +60,7 @@ class SinkCommits:
             last = min(group.last_seq, last_seq)
             if first > last:
                 continue
-            rows = tuple(one for part in group.parts for one in self._rows(segment, part, first, last))
+            rows = tuple(batch for part in group.parts for batch in self._rows(segment, part, first, last))
             ddl = tuple(self._schema_changes(contents, first, last))
             window = steps[first - contents.first_seq : last - contents.first_seq + 1]
             yield CommitWindow(first, window, ddl, (*rows, *self._holes(contents, first, last)), 0)

@@ -121,9 +121,9 @@ def _refuse_other_feed(landed: LandedStream, place: SourcePosition) -> CommitTs:
         raise _other_feed(landed, position, f"{landed.last_seq} commits have landed")
     if position.seq < landed.first_seq - 1:
         raise _purged(landed, step_at(landed, landed.first_seq - 1))
-    found = step_at(landed, position.seq)
-    if found != position.at:
-        raise _other_feed(landed, position, f"commit {position.seq} is {found} here")
+    step = step_at(landed, position.seq)
+    if step != position.at:
+        raise _other_feed(landed, position, f"commit {position.seq} is {step} here")
     for part in place.parts:
         # Of the next commit the reader has a part, so it had landed.
         following = step_at(landed, position.seq + 1) if position.seq < landed.last_seq else None
@@ -165,9 +165,9 @@ def _position(landed: LandedStream, seq: int) -> CommitTs:
     return CommitTs(step_at(landed, seq), seq)
 
 
-def _other_feed(landed: LandedStream, position: CommitTs, found: str) -> SourceDivergedError:
+def _other_feed(landed: LandedStream, position: CommitTs, difference: str) -> SourceDivergedError:
     return SourceDivergedError(
-        f"the position is commit {position.seq} at {position.at}, and {found}: it is of another changefeed, or of "
+        f"the position is commit {position.seq} at {position.at}, and {difference}: it is of another changefeed, or of "
         "another lake",
         source=landed.source,
         remedy="Its commits are not in this stream. Begin with `--from beginning`, or at a time.",

@@ -131,9 +131,9 @@ class SinkSourceStream:
         along = Along(source.name, source.lineage, SinkPositions(self._at, window.steps), {})
         transactions = StreamTransactions(along, item, np.arange(len(window.steps)))
         given = {self._at.seq + 1: self._parts[0].steps} if self._parts else {}
-        for one in window.rows:
-            if isinstance(one, Hole):
-                _say_how_to_skip(one, transactions, source.name)
+        for hole in window.rows:
+            if isinstance(hole, Hole):
+                _say_how_to_skip(hole, transactions, source.name)
         return ChosenTransactions(SinkChanges(window), transactions, given)
 
     def _reach(self, at: CommitTs) -> None:

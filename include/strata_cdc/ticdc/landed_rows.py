@@ -220,7 +220,10 @@ def _index_within(folder: Folder, name: str) -> bytes:
     url = folder.join(name)
     with lake_errors(url), folder.filesystem.open_input_file(f"{folder.path}/{name}") as file:
         contents, end = _read_contents(file, url)
-        begin = max((part.offset + part.size for part in contents.parts), default=len(MAGIC))
+        ends = [part.offset + part.size for part in contents.parts]
+        if contents.steps is not None:
+            ends.append(contents.steps.offset + contents.steps.size)
+        begin = max(ends, default=len(MAGIC))
         index: bytes = file.read_at(end - begin, begin)
     if not index:
         raise DamagedFileError("the landed segment has lost its index", file=url, remedy=_REMEDY)

@@ -21,7 +21,7 @@ _KEYS = "key_"
 
 
 def are_keyless(rows: pa.Table, key: tuple[str, ...]) -> bool:
-    """Whether rows cannot be told from their repeats, as `each_once` takes them."""
+    """Whether rows look like their repeats, as `each_once` takes them."""
     return not key and rows["key"].null_count > 0
 
 
