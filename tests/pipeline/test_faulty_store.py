@@ -20,10 +20,10 @@ from strata_cdc.pipeline.decode.decode_slice import (
 from strata_cdc.pipeline.plan.pending import RunRequest
 from tests.pipeline.owed_world import MINUTE, TABLES, World
 from tests.s3_server import BUCKET
-from tests.store_proxy import FAULTS, StoreProxy, store_proxy
+from tests.store_proxy import FAULTS, StoreProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from strata_cdc.runs.specs import PlanReport
@@ -31,15 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 TRIES = 8
 """Of a step, as by a scheduler."""
-
-
-@pytest.fixture
-def store(s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StoreProxy]:
-    with store_proxy(s3_environment["AWS_ENDPOINT_URL"], tmp_path) as proxy:
-        for name, value in s3_environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-        yield proxy
 
 
 @pytest.fixture

@@ -17,25 +17,16 @@ from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.runs.run_folder import read_plan, run_folder
 from tests.pipeline.owed_world import MINUTE, World
 from tests.s3_server import BUCKET
-from tests.store_proxy import StoreProxy, store_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.store_proxy import StoreProxy
 
 pytestmark = pytest.mark.slow
 
 MOST = 1.1
 """Bytes at the store, by bytes that the run is about."""
-
-
-@pytest.fixture
-def store(s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StoreProxy]:
-    with store_proxy(s3_environment["AWS_ENDPOINT_URL"], tmp_path) as proxy:
-        for name, value in s3_environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-        yield proxy
 
 
 def large_world(tmp_path: Path, transactions: int, **given: int) -> World:

@@ -13,13 +13,11 @@ from strata_cdc.errors import AlreadyRunningError, MirrorDivergedError, SourceSe
 from strata_cdc.mirrors.lock import MirrorLocks
 from strata_cdc.schema.model.definition import TableName
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
-from tests.ticdc.world import SinkWorld
+from tests.ticdc.world import ID, NAME, SinkWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ID = SinkColumn("id", pk=True, nullable=False)
-NAME = SinkColumn("name", "VARCHAR", precision="20")
 MORE = 'mirrors = ["shop.*"]'
 CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, name VARCHAR(20))"
 FORMS = {

@@ -18,19 +18,11 @@ from strata_cdc.store.database import open_store
 from tests.model.sink import users_rows
 from tests.model.through_folder import EXACT, longest_histories, write_table
 from tests.ticdc import test_once
-from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
-from tests.ticdc.world import SinkWorld
+from tests.ticdc.generator import START, Feed, Row, SinkColumn, SinkTable
+from tests.ticdc.world import ID, NAME, OLD_VALUES, SinkWorld, named
 
 if TYPE_CHECKING:
     from tests.model.jobs import Kind
-
-ID = SinkColumn("id", pk=True, nullable=False)
-NAME = SinkColumn("name", "VARCHAR", precision="20")
-OLD_VALUES = FeedForm(old_value=True)
-
-
-def named(key: int, **more: Any) -> dict[str, Any]:
-    return {"id": key, "name": f"n{key}", **more}
 
 
 def test_rows_are_published_in_several_runs(tmp_path: Path) -> None:

@@ -29,19 +29,11 @@ from tests.model.sink import users_rows
 from tests.model.through_folder import EXACT, longest_histories, write_table
 from tests.streams.world import lines_of
 from tests.ticdc import test_once
-from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
-from tests.ticdc.world import SinkWorld
+from tests.ticdc.generator import START, Feed, Row, SinkColumn
+from tests.ticdc.world import ID, NAME, OLD_VALUES, SinkWorld, named
 
 if TYPE_CHECKING:
     from tests.model.jobs import Kind
-
-ID = SinkColumn("id", pk=True, nullable=False)
-NAME = SinkColumn("name", "VARCHAR", precision="20")
-OLD_VALUES = FeedForm(old_value=True)
-
-
-def named(key: int, **more: Any) -> dict[str, Any]:
-    return {"id": key, "name": f"n{key}", **more}
 
 
 def streamed(world: SinkWorld, start: str = "beginning", **options: Any) -> list[dict[str, Any]]:

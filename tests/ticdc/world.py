@@ -14,6 +14,7 @@ from strata_cdc.config.settings import load_settings
 from strata_cdc.files.storage import write_file
 from strata_cdc.pipeline.run_source import SourceRequest, run_source
 from strata_cdc.tables.read import published_tables, read_changes
+from tests.ticdc.generator import FeedForm, SinkColumn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Settings, Source
     from strata_cdc.pipeline.run_source import WholeReport
+
+ID = SinkColumn("id", pk=True, nullable=False)
+NAME = SinkColumn("name", "VARCHAR", precision="20")
+OLD_VALUES = FeedForm(old_value=True)
+
+
+def named(key: int, **more: Any) -> dict[str, Any]:
+    """A row with these two columns, and others."""
+    return {"id": key, "name": f"n{key}", **more}
 
 
 class Silent:
