@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.storage import delete_file, delete_folder, read_file, write_file
+from strata_cdc.files.storage import delete_file, delete_folder, list_folders, read_file, write_file
 from strata_cdc.tables.continued import place_columns
 from strata_cdc.tables.delta.log import (
     add_actions,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _FOLDED = "strata:generations"
 """Id of the Delta transaction whose version is the last generation that the table has copied."""
 _LIST = "_generations.json"
+_PREFIX = "_g"
 
 
 def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
@@ -45,6 +46,8 @@ def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
         LakeUnavailableError: The storage does not answer.
     """
     found: dict[int, DeltaTable] = {}
+    if not _has_generations(url):
+        return found
     number = (table.transaction_version(_FOLDED) or 1) + 1
     while (generation := open_table(_folder(url, number))) is not None:
         found[number] = generation
@@ -59,6 +62,8 @@ def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:
         CommitFailedError: Another process committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
+    if not _has_generations(url):
+        return table
     waiting = later_generations(table, url)
     if waiting:
         added: list[DataFile] = []
@@ -67,11 +72,18 @@ def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:
                 table, file = _taken(table, url, f"{_folder(url, number)}/{path}", interval)
                 added.append(file)
         commit_files(table, source, added, {}, marks={_FOLDED: max(waiting)}, about={"strata.folded": str(len(added))})
-    for number in range(2, (table.transaction_version(_FOLDED) or 1) + 1):
-        delete_folder(_folder(url, number))
-    if table.transaction_version(_FOLDED) is not None:
+    folded = table.transaction_version(_FOLDED)
+    if folded is not None:
+        # Before the folders: without any, nothing is looked for any more.
         delete_file(f"{url}/{_LIST}")
+        for number in range(2, folded + 1):
+            delete_folder(_folder(url, number))
     return table
+
+
+def _has_generations(url: str) -> bool:
+    """Whether there may be any; newer tables have none, and this is one look at their folder."""
+    return any(name.startswith(_PREFIX) for name in list_folders(url))
 
 
 def _taken(table: DeltaTable, url: str, file_url: str, interval: int) -> tuple[DeltaTable, DataFile]:
@@ -90,4 +102,4 @@ def _taken(table: DeltaTable, url: str, file_url: str, interval: int) -> tuple[D
 
 
 def _folder(url: str, number: int) -> str:
-    return f"{url}/_g{number}"
+    return f"{url}/{_PREFIX}{number}"

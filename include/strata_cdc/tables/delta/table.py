@@ -26,14 +26,13 @@ from strata_cdc.tables.delta.log import (
     with_columns,
 )
 from strata_cdc.tables.delta.old_generations import fold_generations, later_generations
+from strata_cdc.tables.delta.pool import OpenTable, lend, reopen
 from strata_cdc.tables.delta.trim import forget_removed, trim_if_due, trim_log
 from strata_cdc.tables.layout import INTERVAL
 from strata_cdc.tables.port import CommitConflictError, OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from deltalake import DeltaTable
 
     from strata_cdc.tables.port import DataFile, FileCommit
 
@@ -53,9 +52,11 @@ def _as_the_port_says() -> Iterator[None]:
 class DeltaChanges:
     """A change table that is a Delta table; see `OutputTable`."""
 
-    def __init__(self, table: DeltaTable, url: str) -> None:
-        self._table = table
-        self._url = url
+    def __init__(self, opened: OpenTable) -> None:
+        lend(self, opened)
+        self._opened = opened
+        self._table = opened.table
+        self._url = opened.url
         self._known: tuple[int, pa.Table] | None = None
 
     @property
@@ -91,12 +92,13 @@ class DeltaChanges:
     @_as_the_port_says()
     def upgraded(self, source: str) -> DeltaChanges:
         """The table with the rows of its later generations."""
-        return DeltaChanges(fold_generations(self._table, self._url, source), self._url)
+        folded = fold_generations(self._table, self._url, source)
+        return self if folded is self._table else DeltaChanges(OpenTable(self._url, folded))
 
     @_as_the_port_says()
     def with_columns(self, added: Sequence[pa.Field]) -> DeltaChanges:
         """The table with more columns, in a commit of their own."""
-        return DeltaChanges(with_columns(self._table, self._url, added), self._url) if added else self
+        return DeltaChanges(OpenTable(self._url, with_columns(self._table, self._url, added))) if added else self
 
     @_as_the_port_says()
     def commit(
@@ -110,12 +112,14 @@ class DeltaChanges:
     ) -> None:
         """One Delta commit; marks are application transactions, `about` is custom metadata."""
         commit_files(self._table, source, added, removed, marks=marks, about=about)
+        self._opened.note()
         trim_if_due(self._table, self._url)
 
     @_as_the_port_says()
     def rearrange(self, source: str, added: Sequence[DataFile], removed: Mapping[str, int]) -> None:
         """One Delta commit whose actions have `dataChange` false: streams of other readers pass over it."""
         commit_files(self._table, source, added, removed, changes_rows=False)
+        self._opened.note()
 
     @_as_the_port_says()
     def trim(self, *, log_hours: int, removed_hours: int, needed: int | None) -> int:
@@ -170,7 +174,8 @@ class DeltaChanges:
     @_as_the_port_says()
     def left_beside(self) -> Sequence[DeltaChanges]:
         """Later generations that an older version of Strata has published."""
-        return [DeltaChanges(one, one.table_uri) for one in later_generations(self._table, self._url).values()]
+        later = later_generations(self._table, self._url)
+        return [DeltaChanges(OpenTable(table.table_uri, table)) for table in later.values()]
 
 
 class DeltaOutput:
@@ -179,8 +184,10 @@ class DeltaOutput:
     @_as_the_port_says()
     def open(self, url: str) -> DeltaChanges | None:
         """The Delta table at the URL."""
-        table = open_table(url)
-        return None if table is None else DeltaChanges(table, url)
+        opened = reopen(url)
+        if opened is None and (table := open_table(url)) is not None:
+            opened = OpenTable(url, table)
+        return None if opened is None else DeltaChanges(opened)
 
     def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
         """Looks for the commit's file in the log."""
@@ -189,7 +196,7 @@ class DeltaOutput:
     @_as_the_port_says()
     def create(self, url: str, columns: Sequence[pa.Field]) -> DeltaChanges:
         """A new Delta table."""
-        return DeltaChanges(create_table(url, columns), url)
+        return DeltaChanges(OpenTable(url, create_table(url, columns)))
 
     def stored(self, columns: pa.Schema) -> pa.Schema:
         """The columns in Delta's types."""
