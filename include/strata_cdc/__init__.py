@@ -81,8 +81,8 @@ def row_history(
 
     with PastRows(load_settings(os.environ).source(source)) as rows:
         words = [str(value) for value in key]
-        found = rows.history(TableName.of(table), words, where=where, since=since, until=until)
-        return [history_object(line) for line in found]
+        lines = rows.history(TableName.of(table), words, where=where, since=since, until=until)
+        return [history_object(line) for line in lines]
 
 
 def row_blame(

@@ -41,7 +41,9 @@ class Mistakes:
     def __str__(self) -> str:
         """All mistakes in the order of their lines; a missing key has the line of its table."""
         lines = self._lines()
-        placed = sorted(((line_of(lines, path), what) for path, what in self._found), key=lambda one: one[0])
+        placed = sorted(
+            ((line_of(lines, path), what) for path, what in self._found), key=lambda placed_text: placed_text[0]
+        )
         mistakes = [f"line {line}: {what}" if line else what for line, what in placed]
         return (
             mistakes[0] if len(mistakes) == 1 else "\n  ".join([f"{self._title} {len(mistakes)} mistakes:", *mistakes])
@@ -95,8 +97,8 @@ def near_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     import difflib  # noqa: PLC0415  see above
 
     by_lower: dict[str, str] = {}
-    for one in known:
-        by_lower.setdefault(one.lower(), one)
+    for known_name in known:
+        by_lower.setdefault(known_name.lower(), known_name)
     return [by_lower[near] for near in difflib.get_close_matches(name.lower(), by_lower, n=most)]
 
 
@@ -109,5 +111,5 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int:
 
 def _described(kind: Any) -> str:
     """The description of the allowed values in the type of a field, or of a member of its union."""
-    parts = (part for one in (kind, *get_args(kind)) for part in getattr(one, "__metadata__", ()))
+    parts = (part for part_of in (kind, *get_args(kind)) for part in getattr(part_of, "__metadata__", ()))
     return next(part.description for part in parts if isinstance(part, Meta) and part.description)

@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 def to_plain(value: Struct) -> dict[str, Any]:
     """A value with all its content as JSON types: objects, lists, texts and numbers; enums as their values."""
     # `to_builtins` keeps tuples, which Airflow does not store as lists.
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return found
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return plain

@@ -127,10 +127,10 @@ class _Connection(Struct, frozen=True):
             Usage: `conf` is not an object.
         """
         try:
-            found = SparkSubmitHook.get_connection(CONNECTION)
+            connection = SparkSubmitHook.get_connection(CONNECTION)
         except AirflowNotFoundException:
             return cls()
-        extra, master = found.extra_dejson, f"{found.conn_type}://{found.host or ''}"
+        extra, master = connection.extra_dejson, f"{connection.conn_type}://{connection.host or ''}"
         settings = extra.get("conf", {})
         if not isinstance(settings, dict):
             raise Usage(

@@ -50,8 +50,8 @@ def _opened(source: str | None, url: str, name: str, file: Path) -> tuple[Source
     from strata_cdc.cache.shapes import Shapes
 
     shapes = Shapes.read(file)
-    found = load_settings(os.environ).source(source or shapes.source)
-    return found, CacheServer(url, name), shapes
+    configured = load_settings(os.environ).source(source or shapes.source)
+    return configured, CacheServer(url, name), shapes
 
 
 def follow(  # noqa: PLR0913  each is an option of the command
@@ -88,8 +88,8 @@ def follow(  # noqa: PLR0913  each is an option of the command
         raise Usage(f"--back {back} is no time that a server has been there for", remedy="Give seconds, as in 3600.")
     from strata_cdc.cache.invalidator import Invalidator, Start
 
-    found, server, declared = _opened(source, url, name, shapes)
-    follower = Invalidator(found, server, declared, log=log, on_remark=lambda text: typer.echo(text, err=True))
+    configured, server, declared = _opened(source, url, name, shapes)
+    follower = Invalidator(configured, server, declared, log=log, on_remark=lambda text: typer.echo(text, err=True))
     run = partial(follower.run, follow=not once, back=timedelta(seconds=back) if back is not None else None)
     begin = Start.FORGOTTEN if anew else Start.CHECKPOINT
     if once:

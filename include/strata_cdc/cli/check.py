@@ -48,10 +48,10 @@ def check(
 ) -> int:
     """Runs the checks of a decoded run; the verdict decides whether `strata publish` may continue."""
     if dry_run:
-        found = load_settings(os.environ).source(source)
+        configured = load_settings(os.environ).source(source)
         if table is not None:
-            return _show_table(found, table, as_json=context.obj["json"])
-        return _look_at_own(found, as_json=context.obj["json"])
+            return _show_table(configured, table, as_json=context.obj["json"])
+        return _look_at_own(configured, as_json=context.obj["json"])
     if table is not None:
         raise Usage("a run is checked whole", remedy="Leave out --table, or give --dry-run.")
     if run is None:
@@ -61,12 +61,12 @@ def check(
     from strata_cdc.quality.check.data_docs import complete_docs
     from strata_cdc.runs.run_folder import run_folder
 
-    found = load_settings(os.environ).source(source)
+    configured = load_settings(os.environ).source(source)
     as_json = context.obj["json"]
     with progress_bar(is_shown=not as_json) as progress:
-        verdicts = EngineSteps(found, master=master, checking=progress).check(run)
+        verdicts = EngineSteps(configured, master=master, checking=progress).check(run)
     _show(verdicts, as_json=as_json)
-    docs = complete_docs(run_folder(found.lake, found.name, run))
+    docs = complete_docs(run_folder(configured.lake, configured.name, run))
     if docs and not as_json:
         Terminal(markup=False).print(f"Data Docs: {docs}", style="dim", soft_wrap=True)
     errors = [(verdict.interval, failure) for verdict in verdicts for failure in verdict.errors]
@@ -74,9 +74,9 @@ def check(
         first = errors[0][1]
         raise ChecksFailedError(
             f"{counted(len(errors), 'check')} failed, the first: {first.message}",
-            source=found.name,
+            source=configured.name,
             table=first.table or None,
-            remedy=in_quarantine(found.lake, found.name, run, errors[0][0]).strip(),
+            remedy=in_quarantine(configured.lake, configured.name, run, errors[0][0]).strip(),
         )
     return 0
 
@@ -124,7 +124,7 @@ def _about(rule: CheckedRule) -> str:
     lines = [
         name
         if [*names] == [name]
-        else f"{name}: " + "; ".join(f"{one} in {_listed(in_)}" for one, in_ in names.items())
+        else f"{name}: " + "; ".join(f"{column} in {_listed(in_)}" for column, in_ in names.items())
         for name, names in rule.called.items()
     ]
     named = rule.arguments.get("column")

@@ -23,22 +23,23 @@ def cut(
     from strata_cdc.groups.cuts.common_cut import common_cut
     from strata_cdc.streams.positions import micros, parse_time
 
-    found = common_cut(
+    answer = common_cut(
         load_settings(os.environ).group(group), now=now_micros(), at=None if at is None else micros(parse_time(at))
     ).to_json()
     if context.obj["json"]:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(json.dumps(answer, ensure_ascii=False))
         return
-    say_exactly(f"{found['token']}")
-    say_exactly(f"  {found['group']} at {found['time']}")
-    if found["is_common"] is False:
+    say_exactly(f"{answer['token']}")
+    say_exactly(f"  {answer['group']} at {answer['time']}")
+    if answer["is_common"] is False:
         say_exactly("  no time is the end of an interval of all: run the sources up to one (`strata run --until TIME`)")
-    for one in found["sources"]:
-        later = "; more of it was committed before that time" if one["is_behind"] else ""
-        doubt = f"; not known to be common: {one['clock_doubt']}" if one["clock_doubt"] else ""
-        lacking = f"; not whole: {', '.join(one['lacking'])}" if one["lacking"] else ""
+    for position in answer["sources"]:
+        later = "; more of it was committed before that time" if position["is_behind"] else ""
+        doubt = f"; not known to be common: {position['clock_doubt']}" if position["clock_doubt"] else ""
+        lacking = f"; not whole: {', '.join(position['lacking'])}" if position["lacking"] else ""
         say_exactly(
-            f"  {one['source']}: transaction {one['seq']}, {one['gtid_executed'] or 'nothing'}{later}{doubt}{lacking}"
+            f"  {position['source']}: transaction {position['seq']}, {position['gtid_executed'] or 'nothing'}"
+            f"{later}{doubt}{lacking}"
         )
 
 

@@ -181,10 +181,10 @@ def _refuse_options_of_files(context: typer.Context) -> None:
 def _decode_run(run: str, source: str | None, engine: Engine | None, master: str | None, *, as_json: bool) -> None:
     from strata_cdc.cli.engine_steps import EngineSteps
 
-    found = load_settings(os.environ).source(source)
+    configured = load_settings(os.environ).source(source)
     with StepLines(shown=not as_json) as lines:
         lines.begin("decode")
-        report = EngineSteps(found, engine, master, lines.decoded).decode(run)
+        report = EngineSteps(configured, engine, master, lines.decoded).decode(run)
     print_report(to_plain(report), as_json=as_json)
 
 

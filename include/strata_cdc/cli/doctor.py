@@ -34,9 +34,9 @@ def doctor(
     settings = load_settings(os.environ)
     looked: list[tuple[str, str, tuple[Finding, ...]]] = []
     for name in [source] if source else sorted(settings.sources):
-        found = settings.source(name)
-        replicas = [check_replica(settings.replica(name, other), other) for other in found.settings.replicas]
-        looked.append(("source", name, (*check_source(found), *replicas)))
+        configured = settings.source(name)
+        replicas = [check_replica(settings.replica(name, other), other) for other in configured.settings.replicas]
+        looked.append(("source", name, (*check_source(configured), *replicas)))
         _tell(context, *looked[-1])
     for name in () if source else sorted(settings.groups):
         looked.append(("group", name, tuple(check_group(settings.group(name)))))

@@ -31,9 +31,9 @@ def housekeep(
     from strata_cdc.pipeline.housekeep_source import housekeep_source, planned_housekeeping
 
     settings = load_settings(os.environ)
-    found = settings.source(source)
+    configured = settings.source(source)
     do = planned_housekeeping if dry_run else housekeep_source
-    done = do(found.name, settings=settings, scope=MergeScope.ALL)
+    done = do(configured.name, settings=settings, scope=MergeScope.ALL)
     expired = done.expired
     if context.obj["json"]:
         kept = {"deleted": not dry_run, "merged": list(done.merged), "mirrors": list(done.mirrors)}
@@ -41,12 +41,12 @@ def housekeep(
         return
     for url in (*expired.runs, *expired.quarantine):
         say(f"{'would delete' if dry_run else 'deleted'} {url}")
-    for one in expired.kept:
-        say(f"kept {one.run}: {one.reason}")
+    for run in expired.kept:
+        say(f"kept {run.run}: {run.reason}")
     for line in (*done.merged, *done.mirrors):
         say(line)
     if not (expired.runs or expired.quarantine or expired.kept):
-        say(f"nothing is older than {counted(found.settings.keep_runs_days, 'day')}")
+        say(f"nothing is older than {counted(configured.settings.keep_runs_days, 'day')}")
 
 
 def register(app: typer.Typer) -> None:

@@ -47,8 +47,8 @@ def intervals(
     from strata_cdc.store.owned import owners
     from strata_cdc.store.table_intervals import TableIntervalLedger
 
-    found = load_settings(os.environ).source(source)
-    engine = open_store(found.store_url, OnMissing.EMPTY)
+    configured = load_settings(os.environ).source(source)
+    engine = open_store(configured.store_url, OnMissing.EMPTY)
     chosen = {IntervalState.OWED: owed, IntervalState.FAILED: failed, IntervalState.HELD: held}
     states = [state for state, wanted in chosen.items() if wanted] or [
         *chosen,
@@ -56,22 +56,22 @@ def intervals(
         IntervalState.DISCARDED,
     ]
     span = (parse_time(start), parse_time(end))
-    stream = LandedStream.open(found.lake, found.name)
-    unmatched_patterns(found, engine, stream, tuple(table or ()))
-    wanted = wanted_tables(found, engine, stream, tuple(table or ()))
+    stream = LandedStream.open(configured.lake, configured.name)
+    unmatched_patterns(configured, engine, stream, tuple(table or ()))
+    wanted = wanted_tables(configured, engine, stream, tuple(table or ()))
     entries = [
         entry
-        for entry in TableIntervalLedger(engine).select(found.name, states, starts=span)
+        for entry in TableIntervalLedger(engine).select(configured.name, states, starts=span)
         if wanted(TableName(entry.database, entry.table))
     ]
-    marks = IntervalLedger(engine).all(found.name)
+    marks = IntervalLedger(engine).all(configured.name)
     # Some of the entries may have become part of a longer interval since they were read.
     owner, ends = owners(marks), {interval.start: interval.end for interval in marks}
     if context.obj["json"]:
         for entry in entries:
             typer.echo(json.dumps(to_plain(_line(entry, ends[owner(entry.start)])), ensure_ascii=False))
         return
-    _show(found, entries)
+    _show(configured, entries)
 
 
 class _Line(Struct, frozen=True):

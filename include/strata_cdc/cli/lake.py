@@ -28,8 +28,8 @@ def show(context: typer.Context, source: SourceName = None) -> int:
     from strata_cdc.lake.rebuild import plan_lake
     from strata_cdc.store.database import OnMissing, open_store
 
-    found = load_settings(os.environ).source(source)
-    plan = plan_lake(found, open_store(found.store_url, OnMissing.REFUSE))
+    configured = load_settings(os.environ).source(source)
+    plan = plan_lake(configured, open_store(configured.store_url, OnMissing.REFUSE))
     _print(plan, as_json=context.obj["json"], done=False)
     return 0 if plan.is_whole else 1
 
@@ -39,8 +39,8 @@ def rebuild(context: typer.Context, source: SourceName = None) -> None:
     from strata_cdc.lake.rebuild import rebuild_lake
     from strata_cdc.store.database import OnMissing, open_store
 
-    found = load_settings(os.environ).source(source)
-    plan = rebuild_lake(found, open_store(found.store_url, OnMissing.REFUSE))
+    configured = load_settings(os.environ).source(source)
+    plan = rebuild_lake(configured, open_store(configured.store_url, OnMissing.REFUSE))
     _print(plan, as_json=context.obj["json"], done=True)
 
 

@@ -49,14 +49,14 @@ def land(
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
     from strata_cdc.lake.known_lake import known_if_stored
 
-    found = known_if_stored(load_settings(os.environ).source(source))
-    with _progress_bar(found.name) as tell:
+    configured = known_if_stored(load_settings(os.environ).source(source))
+    with _progress_bar(configured.name) as tell:
         if files:
-            report = _land_files(found, files, tell)
+            report = _land_files(configured, files, tell)
         elif follow:
-            report = _follow(found, tell)
+            report = _follow(configured, tell)
         else:
-            report = _land(found, tell)
+            report = _land(configured, tell)
     print_report(to_plain(report), as_json=context.obj["json"])
 
 

@@ -61,13 +61,13 @@ def _say_outcomes(outcomes: Iterable[MirrorOutcome]) -> None:
         say(f" {outcome.table}  {at}{', dropped' if outcome.dropped else ''}{rows}{why}")
 
 
-def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object]) -> None:
+def _require(source: str, patterns: Sequence[str] | None, matching: Sequence[object]) -> None:
     """Refuses table patterns that match no mirror, so that an empty answer is not taken for success.
 
     Raises:
         Usage: None of them has a mirror.
     """
-    if patterns and not found:
+    if patterns and not matching:
         raise Usage(
             f"there is no mirror of {' or '.join(patterns)}",
             source=source,
@@ -81,19 +81,21 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     from strata_cdc.mirrors.follow.upkeep import list_mirrors
     from strata_cdc.schema.model.definition import TableName
 
-    found = load_settings(os.environ).source(source)
+    configured = load_settings(os.environ).source(source)
     waiting = {
-        one.name: one for one in _waiting(found) if _matching(table)(TableName(one.database_name, one.table_name))
+        entry.name: entry
+        for entry in _waiting(configured)
+        if _matching(table)(TableName(entry.database_name, entry.table_name))
     }
-    mirrors = list_mirrors(found.lake, found.name, _matching(table))
-    _require(found.name, table, [*mirrors, *waiting])
+    mirrors = list_mirrors(configured.lake, configured.name, _matching(table))
+    _require(configured.name, table, [*mirrors, *waiting])
     if context.obj["json"]:
         _lines(mirrors)
         return
     if not mirrors:
-        named = ", ".join(found.settings.mirrors)
+        named = ", ".join(configured.settings.mirrors)
         which = f"`mirrors` names {named}: `strata run` makes them" if named else "`mirrors` in the settings names none"
-        say(f"{found.name} has no mirror; {which}")
+        say(f"{configured.name} has no mirror; {which}")
         return
     shown = Table(box=None)
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
@@ -139,10 +141,10 @@ def compact(context: typer.Context, source: SourceName = None, table: Tables = N
     from strata_cdc.mirrors.follow.upkeep import compact_mirrors
     from strata_cdc.mirrors.lock import MirrorLocks
 
-    found = known_if_stored(load_settings(os.environ).source(source))
-    locks = MirrorLocks(found.lake, found.name, found.lock_place)
-    done = compact_mirrors(found.lake, found.name, _matching(table), locks=locks)
-    _require(found.name, table, done)
+    configured = known_if_stored(load_settings(os.environ).source(source))
+    locks = MirrorLocks(configured.lake, configured.name, configured.lock_place)
+    done = compact_mirrors(configured.lake, configured.name, _matching(table), locks=locks)
+    _require(configured.name, table, done)
     return _show_upkeep(context, done)
 
 
@@ -158,16 +160,16 @@ def vacuum(
     from strata_cdc.mirrors.follow.upkeep import vacuum_mirrors
     from strata_cdc.mirrors.lock import MirrorLocks
 
-    found = known_if_stored(load_settings(os.environ).source(source))
+    configured = known_if_stored(load_settings(os.environ).source(source))
     done = vacuum_mirrors(
-        found.lake,
-        found.name,
+        configured.lake,
+        configured.name,
         _matching(table),
-        locks=MirrorLocks(found.lake, found.name, found.lock_place),
+        locks=MirrorLocks(configured.lake, configured.name, configured.lock_place),
         now_micros=now_micros(),
         retain_hours=retain_hours,
     )
-    _require(found.name, table, done)
+    _require(configured.name, table, done)
     return _show_upkeep(context, done)
 
 
@@ -187,10 +189,10 @@ def _show_upkeep(context: typer.Context, done: Sequence[KeptUp]) -> int:
     if context.obj["json"]:
         _lines(done)
     else:
-        for one in done:
-            if one.said() is not None:
-                say(f" {one.table}  {one.said()}")
-    return 1 if any(one.left for one in done) else 0
+        for kept in done:
+            if kept.said() is not None:
+                say(f" {kept.table}  {kept.said()}")
+    return 1 if any(kept.left for kept in done) else 0
 
 
 @GROUP.command()
@@ -212,12 +214,12 @@ def verify(
     from strata_cdc.quality.reconcile.report import ComparisonOutcome
 
     settings = load_settings(os.environ)
-    found = settings.source(source)
-    names = mirrored(found.lake, found.name, _matching(table))
+    configured = settings.source(source)
+    names = mirrored(configured.lake, configured.name, _matching(table))
     watch = show_json if context.obj["json"] else show
-    reports = [comparisons.verify_changes(found.name, settings=settings, names=names, watch=watch)]
+    reports = [comparisons.verify_changes(configured.name, settings=settings, names=names, watch=watch)]
     if not offline:
-        reports.append(comparisons.reconcile(found.name, settings=settings, names=names, keys=keys, watch=watch))
+        reports.append(comparisons.reconcile(configured.name, settings=settings, names=names, keys=keys, watch=watch))
     return 0 if all(report.outcome is ComparisonOutcome.MATCH for report in reports) else 1
 
 
@@ -226,8 +228,8 @@ def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:
 
 
 def _lines(reports: Iterable[Struct]) -> None:
-    for one in reports:
-        typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
+    for report in reports:
+        typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
 
 
 def register(app: typer.Typer) -> None:

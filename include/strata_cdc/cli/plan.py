@@ -61,8 +61,8 @@ def plan(
 
 def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
     """Why some rows cannot be decoded: the position of the first of them, and the fix."""
-    first = next(one for one in plan.refused if one.rows)
-    tables = sorted({one.table for one in plan.refused if one.rows})
+    first = next(rows for rows in plan.refused if rows.rows)
+    tables = sorted({rows.table for rows in plan.refused if rows.rows})
     named = ", ".join(tables[:_SHOWN_TABLES]) + (" and others" if len(tables) > _SHOWN_TABLES else "")
     why = first.error
     return SchemaGapError(

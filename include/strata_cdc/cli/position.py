@@ -30,8 +30,8 @@ def position(
     given = [value for value in (time, gtid_set, file) if value is not None]
     if len(given) != 1:
         raise Usage("one of --time, --gtid-set and --file is needed")
-    found = load_settings(os.environ).source(source)
-    report = find_position(found.lake, found.name, time=parse_time(time), gtid_set=gtid_set, file=file)
+    configured = load_settings(os.environ).source(source)
+    report = find_position(configured.lake, configured.name, time=parse_time(time), gtid_set=gtid_set, file=file)
     print_report(report.to_json(), as_json=context.obj["json"])
 
 

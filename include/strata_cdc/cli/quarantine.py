@@ -53,7 +53,7 @@ def list_all(
     reason: _Reason = None,
 ) -> None:
     """Lists what is withheld, by interval and table: rows, how many of them are kept in quarantine, and why."""
-    found, _, entries = _find(source, table, interval, reason)
+    configured, _, entries = _find(source, table, interval, reason)
     if context.obj["json"]:
         _print_lines(_line(entry) for entry in entries)
         return
@@ -73,7 +73,7 @@ def list_all(
         )
     Terminal(markup=False).print(shown if entries else "nothing is withheld")
     if entries:
-        say(f"`strata quarantine show --source {found.name}` shows more of each, and the choices.")
+        say(f"`strata quarantine show --source {configured.name}` shows more of each, and the choices.")
 
 
 def show(
@@ -88,12 +88,12 @@ def show(
     from strata_cdc.pipeline.quarantine.look import some_rows
     from strata_cdc.store.decisions import DecisionLedger
 
-    found, engine, entries = _find(source, table, interval, reason)
-    decisions = DecisionLedger(engine).select(found.name)
+    configured, engine, entries = _find(source, table, interval, reason)
+    decisions = DecisionLedger(engine).select(configured.name)
     lines = []
     for entry in entries:
         mine = [decision for decision in decisions if _is_about(decision, entry)]
-        samples = some_rows(found, engine, entry, rows) if rows else []
+        samples = some_rows(configured, engine, entry, rows) if rows else []
         lines.append(
             _Shown(**_fields(_line(entry)), files=_files(entry), decisions=_decisions_of(mine), rows_shown=samples)
         )
@@ -101,7 +101,7 @@ def show(
         _print_lines(lines)
         return
     for entry, line in zip(entries, lines, strict=True):
-        _print(found, entry, line)
+        _print(configured, entry, line)
     if not entries:
         say("nothing is withheld")
 
@@ -190,9 +190,13 @@ def _find(
     from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find
     from strata_cdc.store.database import OnMissing, open_store
 
-    found = load_settings(os.environ).source(source)
-    engine = open_store(found.store_url, OnMissing.EMPTY)
-    return found, engine, find(found, engine, QuarantineFilter(tuple(table or ()), parse_time(interval), reason))
+    configured = load_settings(os.environ).source(source)
+    engine = open_store(configured.store_url, OnMissing.EMPTY)
+    return (
+        configured,
+        engine,
+        find(configured, engine, QuarantineFilter(tuple(table or ()), parse_time(interval), reason)),
+    )
 
 
 def _decide(
@@ -206,14 +210,14 @@ def _decide(
     from strata_cdc.pipeline.quarantine.decide import Decided
 
     _require_choice(chosen, done)
-    found, engine, entries = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
-    known_if_stored(found)
+    configured, engine, entries = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
+    known_if_stored(configured)
     decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
     outcomes: list[DecisionOutcome] = []
     errors: list[StrataError] = []
     for entry in entries:
         try:
-            outcomes.append(act(found, engine, entry, decided))
+            outcomes.append(act(configured, engine, entry, decided))
         except StrataError as error:
             errors.append(error)
     _tell(outcomes, done, is_meant=bool(entries), as_json=context.obj["json"])

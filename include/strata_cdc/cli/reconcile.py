@@ -39,8 +39,8 @@ def reconcile(
     watch = show_json if context.obj["json"] else show
     report = comparisons.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=watch)
     if not context.obj["json"]:
-        found = [one.outcome for one in report.tables]
-        say(", ".join(f"{found.count(outcome)} {outcome}" for outcome in ComparisonOutcome))
+        outcomes = [compared.outcome for compared in report.tables]
+        say(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in ComparisonOutcome))
     return 0 if report.outcome is ComparisonOutcome.MATCH else 1
 
 

@@ -20,8 +20,8 @@ def retain(context: typer.Context, source: SourceName = None) -> None:
     from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
     from strata_cdc.store.database import OnMissing, open_store
 
-    found = known_if_stored(load_settings(os.environ).source(source))
-    report = retain_landed(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
+    configured = known_if_stored(load_settings(os.environ).source(source))
+    report = retain_landed(configured, open_store(configured.store_url, OnMissing.EMPTY), now=now_micros())
     if not context.obj["json"]:
         for segment in report.segments:
             typer.echo(

@@ -75,11 +75,11 @@ def history(
             remedy="`strata row history shop.orders 7`, or `--where \"state = 'new'\"` instead of the key.",
         )
     with PastRows(_source(source)) as rows:
-        found = rows.history(table_name(table), key or (), where=where, since=since, until=until)
+        lines = rows.history(table_name(table), key or (), where=where, since=since, until=until)
         if _is_json(context, format_):
-            _write_objects(found)
+            _write_objects(lines)
         else:
-            _show_history(found)
+            _show_history(lines)
 
 
 def blame(
@@ -100,11 +100,11 @@ def blame(
     if not key:
         raise Usage("which row", remedy="`strata row blame shop.orders 7` names it by its key.")
     with PastRows(_source(source)) as rows:
-        found = rows.blame(table_name(table), key, at=at)
+        row = rows.blame(table_name(table), key, at=at)
     if _is_json(context, format_):
-        _write_lines(blame_objects(found))
+        _write_lines(blame_objects(row))
     else:
-        _show_blame(found)
+        _show_blame(row)
 
 
 def diff(
@@ -123,11 +123,11 @@ def diff(
     if since is None:
         raise Usage("from which moment", remedy="`--from '2026-02-01 12:00:00'`, or a GTID set.")
     with PastRows(_source(source)) as rows:
-        found = rows.diff(table_name(table), key or (), since=since, until=until)
+        differences = rows.diff(table_name(table), key or (), since=since, until=until)
         if _is_json(context, format_):
-            _write_lines(diff_objects(found))
+            _write_lines(diff_objects(differences))
         else:
-            _show_diff(found)
+            _show_diff(differences)
 
 
 def _source(name: str | None) -> Source:
@@ -171,26 +171,26 @@ def _show_blame(row: BlamedRow) -> None:
     say(f"{row.table} as of transaction {row.moment.seq:,}", err=True)
 
 
-def _show_diff(found: TableDiff) -> None:
+def _show_diff(differences: TableDiff) -> None:
     from strata_cdc.past.row_texts import difference_text
 
-    if found.before is None:
-        say(f"the table did not exist at transaction {found.first.seq:,}")
-    elif found.before.name != found.after.name:
-        say(f"the table was {found.before.name}")
-    for column in found.columns:
+    if differences.before is None:
+        say(f"the table did not exist at transaction {differences.first.seq:,}")
+    elif differences.before.name != differences.after.name:
+        say(f"the table was {differences.before.name}")
+    for column in differences.columns:
         if column.before is None or column.after is None:
             say(f"column {'+' if column.before is None else '-'} {column.after or column.before}")
         else:
             say(f"column ~ {column.before} -> {column.after}")
-    before = (found.before or found.after).definition
+    before = (differences.before or differences.after).definition
     seen = dict.fromkeys(("added", "removed", "changed"), 0)
-    for row in found.rows:
+    for row in differences.rows:
         seen[row.kind] += 1
-        for text in difference_text(row, before, found.after.definition):
+        for text in difference_text(row, before, differences.after.definition):
             say(text)
     words = ", ".join(f"{number:,} {kind}" for kind, number in seen.items())
-    say(f"{words} between transactions {found.first.seq:,} and {found.second.seq:,}", err=True)
+    say(f"{words} between transactions {differences.first.seq:,} and {differences.second.seq:,}", err=True)
 
 
 def register(app: typer.Typer) -> None:

@@ -226,14 +226,17 @@ class _Gathered(Struct):
     @classmethod
     def begin(cls, out: Path, table: TableName, version_id: int | None, limits: FileLimits) -> Self:
         """Makes the folder. What an earlier run wrote of this version is removed: its parts may be others."""
-        found = cls(out / table.database / table.table, f"version-{version_id or 0}", RowGroups(limits))
+        gathered = cls(out / table.database / table.table, f"version-{version_id or 0}", RowGroups(limits))
         try:
-            found.folder.mkdir(parents=True, exist_ok=True)
+            gathered.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Usage(f"the output cannot be written: {error.strerror}", file=str(found.folder)) from error
-        for old in (*found.folder.glob(f"{found.stem}.parquet"), *found.folder.glob(f"{found.stem}.part-*.parquet")):
+            raise Usage(f"the output cannot be written: {error.strerror}", file=str(gathered.folder)) from error
+        for old in (
+            *gathered.folder.glob(f"{gathered.stem}.parquet"),
+            *gathered.folder.glob(f"{gathered.stem}.part-*.parquet"),
+        ):
             old.unlink()
-        return found
+        return gathered
 
     def next_path(self) -> Path:
         """Of the next file."""

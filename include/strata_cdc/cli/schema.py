@@ -98,10 +98,10 @@ def history(
     from strata_cdc.cli.schema_tables import print_history
     from strata_cdc.schema.answers.changes import changes
 
-    found, tracked = _store_of(store, source)
-    _ = History(found, tracked).tracked  # refuses a source that nobody has tracked
+    versions, tracked = _store_of(store, source)
+    _ = History(versions, tracked).tracked  # refuses a source that nobody has tracked
     name = table_name(table) if table is not None else None
-    listed = changes(found, tracked, name, column)
+    listed = changes(versions, tracked, name, column)
     if _is_jsonl(context, output):
         _print_lines(change.line() for change in listed)
     else:
@@ -126,9 +126,9 @@ def diff(
     from strata_cdc.schema.answers.tables import require_table
 
     versions, known_as = _store_of(store, source)
-    found = History(versions, known_as)
-    before = _any_position(found, start) if start is not None else AtSeq(0)
-    after = _any_position(found, end) if end is not None else AtSeq(found.tracked.seq)
+    known = History(versions, known_as)
+    before = _any_position(known, start) if start is not None else AtSeq(0)
+    after = _any_position(known, end) if end is not None else AtSeq(known.tracked.seq)
     name = table_name(table) if table is not None else None
     if name is not None:
         require_table(versions, known_as, name)
@@ -147,8 +147,8 @@ def _print_lines(lines: Iterable[Struct]) -> None:
 def _store_of(store: str | None, source: str | None) -> tuple[SchemaStore, str]:
     """The store, and the source's name in it."""
     name = source if store is not None else source_name(source)
-    found = _open(store, name)
-    return found, name or _only_source(found)
+    versions = _open(store, name)
+    return versions, name or _only_source(versions)
 
 
 def _only_source(store: SchemaStore) -> str:

@@ -67,47 +67,47 @@ def sql(
     if format_ is AnswerFormat.PARQUET and out == "-":
         raise Usage("Parquet is written to a file", remedy="Name it: `--out rows.parquet`.")
     runs = query_engine(engine)
-    found = answer(load_settings(os.environ).source(source), statement, at, runs)
+    rows = answer(load_settings(os.environ).source(source), statement, at, runs)
     if context.obj["json"] and format_ is AnswerFormat.TABLE:
         format_ = AnswerFormat.JSONL
     if format_ is AnswerFormat.PARQUET:
-        _write_parquet(found, out)
+        _write_parquet(rows, out)
         return
     with open_output(out) as file:
-        _write(found, format_, file)
+        _write(rows, format_, file)
 
 
-def _write(found: Answer, format_: AnswerFormat, file: TextIO) -> None:
+def _write(answer: Answer, format_: AnswerFormat, file: TextIO) -> None:
     from strata_cdc.past.output import csv_lines, json_lines
 
     if format_ is AnswerFormat.TABLE:
-        _show(found, file)
+        _show(answer, file)
         return
-    lines = json_lines(found) if format_ is AnswerFormat.JSONL else csv_lines(found)
+    lines = json_lines(answer) if format_ is AnswerFormat.JSONL else csv_lines(answer)
     file.writelines(f"{line}\n" for line in lines)
 
 
-def _show(found: Answer, file: TextIO) -> None:
+def _show(answer: Answer, file: TextIO) -> None:
     from strata_cdc.past.output import json_rows
 
     shown = Table(box=None)
-    for name, kind in zip(found.rows.column_names, found.kinds, strict=True):
+    for name, kind in zip(answer.rows.column_names, answer.kinds, strict=True):
         shown.add_column(name, justify="right" if kind.is_number else "left")
-    for row in json_rows(found):
+    for row in json_rows(answer):
         shown.add_row(*("NULL" if value is None else str(value) for value in row))
     Terminal(file=file, markup=False, highlight=False).print(shown)
-    at = "" if found.moment is None else f" as of transaction {found.moment.seq:,}"
-    say(f"{counted(found.rows.num_rows, 'row')}{at}", err=True)
+    at = "" if answer.moment is None else f" as of transaction {answer.moment.seq:,}"
+    say(f"{counted(answer.rows.num_rows, 'row')}{at}", err=True)
 
 
-def _write_parquet(found: Answer, out: str) -> None:
+def _write_parquet(answer: Answer, out: str) -> None:
     import pyarrow.parquet as pq
 
     from strata_cdc.past.output import distinct_names
 
-    distinct_names(found)
+    distinct_names(answer)
     try:
-        pq.write_table(found.rows, out)
+        pq.write_table(answer.rows, out)
     except OSError as error:
         raise Usage(f"the output cannot be written: {error}", file=out) from error
 

@@ -50,43 +50,43 @@ def status(
     names = [source] if source else sorted(settings.sources)
     sources = [settings.source(name) for name in names]
     now = now_micros()
-    stores = [open_store(one.store_url, OnMissing.EMPTY) for one in sources]
-    found = [source_status(one, store, now=now) for one, store in zip(sources, stores, strict=True)]
-    metrics = [metrics_of(of, one, now=now) for one, of in zip(found, sources, strict=True)]
+    stores = [open_store(state.store_url, OnMissing.EMPTY) for state in sources]
+    states = [source_status(state, store, now=now) for state, store in zip(sources, stores, strict=True)]
+    metrics = [metrics_of(of, state, now=now) for state, of in zip(states, sources, strict=True)]
     if context.obj["json"]:
-        for one, numbers in zip(found, metrics, strict=True):
-            typer.echo(json.dumps({**one.to_json(), **to_plain(numbers)}, ensure_ascii=False))
+        for state, numbers in zip(states, metrics, strict=True):
+            typer.echo(json.dumps({**state.to_json(), **to_plain(numbers)}, ensure_ascii=False))
         return
     console = Terminal()
-    for one, numbers, of in zip(found, metrics, sources, strict=True):
-        _print(console, one, numbers)
-        for table in one.lost:
+    for state, numbers, of in zip(states, metrics, sources, strict=True):
+        _print(console, state, numbers)
+        for table in state.lost:
             line = f"[red]lost:[/red] {escape(f'{table.table}: {table.message}. {table.remedy}')}"
             console.print(line, highlight=False, soft_wrap=True)
         if find_store(of.store_url) is None:
-            console.print(f"there is no store yet: `strata run --source {one.source}` makes it", highlight=False)
+            console.print(f"there is no store yet: `strata run --source {state.source}` makes it", highlight=False)
 
 
 def _of_group(context: typer.Context, name: str) -> None:
     from strata_cdc.groups.status import group_status
 
-    found = group_status(load_settings(os.environ).group(name), now=now_micros())
+    state = group_status(load_settings(os.environ).group(name), now=now_micros())
     if context.obj["json"]:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        typer.echo(json.dumps(state.to_json(), ensure_ascii=False))
         return
     console = Terminal()
-    console.print(escape(found.line()), highlight=False, soft_wrap=True)
+    console.print(escape(state.line()), highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for title in ("source", "known until (UTC)", "landed until", "owed", "clock"):
         table.add_column(title)
-    for member in found.members:
+    for member in state.members:
         table.add_row(
             member.source, _time(member.until), _time(member.landed_until), f"{member.owed_rows:,}", _clock(member)
         )
     console.print(table)
-    for member in found.members:
+    for member in state.members:
         # Below the table: a server's words are longer than a column. The line above has those of the holder.
-        if member.error and member.source != found.held_by:
+        if member.error and member.source != state.held_by:
             console.print(
                 f"[red]{escape(member.source)}:[/red] {escape(member.error)}", highlight=False, soft_wrap=True
             )
@@ -99,50 +99,50 @@ def _clock(member: MemberStatus) -> str:
     return f"{amount}, to {member.clock_bound_seconds:.3f} s"
 
 
-def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> None:
-    console.print(f"[bold]{found.source}[/bold]")
+def _print(console: Terminal, state: SourceStatus, numbers: SourceMetrics) -> None:
+    console.print(f"[bold]{state.source}[/bold]")
     steps = Table(box=None, pad_edge=False)
     for title in ("step", "transactions", "until (UTC)"):
         steps.add_column(title)
-    steps.add_row("landed", f"{found.landed_seq:,} in {counted(found.segments, 'segment')}", _time(found.landed_until))
-    own = max(0, found.landed_seq - found.owned_seq) if not found.unowned else 0
+    steps.add_row("landed", f"{state.landed_seq:,} in {counted(state.segments, 'segment')}", _time(state.landed_until))
+    own = max(0, state.landed_seq - state.owned_seq) if not state.unowned else 0
     internal = f"; {counted(own, 'transaction')} more, of the store itself" if own else ""
-    steps.add_row("tracked", f"{found.tracked_seq:,}{internal if found.tracked_seq < found.landed_seq else ''}", "")
-    steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
+    steps.add_row("tracked", f"{state.tracked_seq:,}{internal if state.tracked_seq < state.landed_seq else ''}", "")
+    steps.add_row("in intervals", f"{state.owned_seq:,}", _time(state.owned_until))
     console.print(steps)
-    if found.landing:
-        console.print(_landing(found.landing), highlight=False, soft_wrap=True)
-    for line in (*_ages(numbers), *_of_sink(found), *_left(found)):
+    if state.landing:
+        console.print(_landing(state.landing), highlight=False, soft_wrap=True)
+    for line in (*_ages(numbers), *_of_sink(state), *_left(state)):
         console.print(line, highlight=False, soft_wrap=True)
-    for held in found.prepared:
+    for held in state.prepared:
         console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
-    console.print(_tables(found) if found.tables else "nothing is published yet")
-    if found.compared is not None:
-        console.print(escape(found.compared.line(found.source)), highlight=False, soft_wrap=True)
+    console.print(_tables(state) if state.tables else "nothing is published yet")
+    if state.compared is not None:
+        console.print(escape(state.compared.line(state.source)), highlight=False, soft_wrap=True)
 
 
-def _of_sink(found: SourceStatus) -> Iterator[str]:
+def _of_sink(state: SourceStatus) -> Iterator[str]:
     """How far a TiCDC folder has landed, and rows around its DDL."""
-    sink = found.sink
+    sink = state.sink
     if sink is None:
         return
     again = f"; {counted(sink.repeats, 'row')} came again and were skipped" if sink.repeats else ""
     yield f"checkpoint {sink.commit_ts}: {_time(sink.until)} UTC{again}"
-    for one in sink.crossed:
-        yield escape(f"{one.table}: {counted(one.rows, 'row')} of {one.quadrant}, around {one.ddl}")
+    for rows in sink.crossed:
+        yield escape(f"{rows.table}: {counted(rows.rows, 'row')} of {rows.quadrant}, around {rows.ddl}")
     for dropped in sink.dropped:
         values = counted(dropped.values, "value")
         yield escape(f"{dropped.table}: {values} of column {dropped.column} dropped, which the valid schema lacks")
 
 
-def _tables(found: SourceStatus) -> Table:
+def _tables(state: SourceStatus) -> Table:
     tables = Table(box=None, pad_edge=False)
     tables.add_column("table")
     for title in ("published", "owed", "failed", "held"):
         tables.add_column(title, justify="right")
     for title in ("newest interval", "schema"):
         tables.add_column(title)
-    for table in found.tables:
+    for table in state.tables:
         numbers = (table.rows, table.owed_rows, table.failed_rows, table.held_rows)
         tables.add_row(
             escape(_SPOKEN.get(table.table, table.table)),
@@ -173,39 +173,39 @@ def _length(seconds: float) -> str:
     return counted(round(seconds / unit), name)
 
 
-def _left(found: SourceStatus) -> list[str]:
+def _left(state: SourceStatus) -> list[str]:
     """What is not published, and what to run."""
     lines = []
-    if found.owed_since:
-        rows = counted(sum(table.owed_rows for table in found.tables), "row")
-        lines.append(f"[yellow]pending:[/yellow] {rows} since {_time(found.owed_since)}: the next run takes them")
-    if found.unowned:
-        lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
-    if found.gone:
+    if state.owed_since:
+        rows = counted(sum(table.owed_rows for table in state.tables), "row")
+        lines.append(f"[yellow]pending:[/yellow] {rows} since {_time(state.owed_since)}: the next run takes them")
+    if state.unowned:
+        lines.append(f"landed transactions that are in no interval yet: {state.unowned:,}; the next run takes them")
+    if state.gone:
         lines.append(
-            f"[red]missing:[/red] {counted(found.gone, 'transaction')} that intervals own and the lake does not have; "
+            f"[red]missing:[/red] {counted(state.gone, 'transaction')} that intervals own and the lake does not have; "
             "is `lake` in the settings the folder that it was?"
         )
-    if found.uncounted:
-        lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
-    lines += _withheld(found)
-    lines += [_read_again(one) for one in found.read_again]
-    if found.statements:
+    if state.uncounted:
+        lines.append(f"intervals of an older version without counts: {state.uncounted:,}; the next run makes them")
+    lines += _withheld(state)
+    lines += [_read_again(table_) for table_ in state.read_again]
+    if state.statements:
         lines.append(
-            f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
+            f"[yellow]warning:[/yellow] {counted(state.statements, 'change')} logged by statement: the rows are in no "
             "binlog (`strata intervals`)"
         )
-    if found.unlogged:
+    if state.unlogged:
         lines.append(
-            f"[yellow]warning:[/yellow] foreign keys change rows of {escape(', '.join(found.unlogged))} without row "
+            f"[yellow]warning:[/yellow] foreign keys change rows of {escape(', '.join(state.unlogged))} without row "
             "events: those changes are in no binlog"
         )
     return lines
 
 
-def _withheld(found: SourceStatus) -> list[str]:
+def _withheld(status: SourceStatus) -> list[str]:
     lines = []
-    withheld = [table for table in found.tables if table.failed_rows or table.held_rows or table.reason]
+    withheld = [table for table in status.tables if table.failed_rows or table.held_rows or table.reason]
     for table in withheld:
         state = "failed" if table.failed_rows else "held"
         lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
@@ -214,12 +214,12 @@ def _withheld(found: SourceStatus) -> list[str]:
             lines.append(f"  {numbers}: {escape(reason.reason)}")
     if any(table.reason for table in withheld):
         lines.append(
-            f"`strata intervals --source {found.source} --failed --held` lists them, and `strata quarantine show "
-            f"--source {found.source}` tells what can be done"
+            f"`strata intervals --source {status.source} --failed --held` lists them, and `strata quarantine show "
+            f"--source {status.source}` tells what can be done"
         )
     lines += [
         f"discarded: {counted(table.discarded_rows, 'row')} of {escape(table.table)}"
-        for table in found.tables
+        for table in status.tables
         if table.discarded_rows
     ]
     return lines

@@ -125,7 +125,7 @@ def _of_group(
     from strata_cdc.groups.hops import hops_by_hand, read_journal
 
     by_hand = hops_by_hand(hop)
-    group = settings.group(name, former=[source for one in by_hand for source in one.old])
+    group = settings.group(name, former=[source for switchover in by_hand for source in switchover.old])
     hops = [*(read_journal(group.journal) if group.journal else ()), *by_hand]
     addresses = {source.name: source.address for source in group.sources}
     now = servers_now(addresses) if start.strip() == _NOW else None

@@ -22,11 +22,11 @@ def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An e
     """Shows what is in a token, source by source."""
     as_json = bool(context.obj["json"])
     for place in from_text(token).places:
-        found = shown(place)
+        facts = shown(place)
         if not as_json:
-            copied = found.get("copied", ())
-            found["copied"] = [" ".join(str(part) for part in origin.values() if part) for origin in copied]
-        print_report(found, as_json=as_json)
+            copied = facts.get("copied", ())
+            facts["copied"] = [" ".join(str(part) for part in origin.values() if part) for origin in copied]
+        print_report(facts, as_json=as_json)
 
 
 def compare(

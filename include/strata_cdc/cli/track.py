@@ -62,8 +62,8 @@ def track(
         from strata_cdc.lake.known_lake import known_store
         from strata_cdc.tracking.notice_ddl import track_source
 
-        found = load_settings(os.environ).source(name)
-        report = track_source(found, known_store(found))
+        configured = load_settings(os.environ).source(name)
+        report = track_source(configured, known_store(configured))
     else:
         raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
     _print(report, as_json=as_json)

@@ -130,7 +130,7 @@ def _choice(
         _time("--from", since),
         _time("--to", until),
         where,
-        tuple(tuple(part.strip() for part in one.split(",")) for one in keys or ()),
+        tuple(tuple(part.strip() for part in key.split(",")) for key in keys or ()),
     )
 
 
@@ -139,10 +139,10 @@ def _time(option: str, text: str | None) -> int | None:
 
     if text is None:
         return None
-    found = point_of(text)
-    if not isinstance(found, int):
+    point = point_of(text)
+    if not isinstance(point, int):
         raise Usage(f"{text!r} is no time", remedy=f"`{option} '2026-02-01 12:00:00'`; transactions: `--gtid`.")
-    return found
+    return point
 
 
 def _run(

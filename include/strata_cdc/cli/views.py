@@ -72,10 +72,10 @@ def views(
             raise Usage("a view of histories is of one source: give --source instead of --group")
         made = make_group_views(settings.group(group), engine_name, reading, wanted)
     else:
-        found = settings.source(source)
-        store = open_store(found.store_url, OnMissing.EMPTY)
+        configured = settings.source(source)
+        store = open_store(configured.store_url, OnMissing.EMPTY)
         make = make_histories if history else make_views
-        made = make(found.lake, found.name, store, engine_name, reading, wanted)
+        made = make(configured.lake, configured.name, store, engine_name, reading, wanted)
     for view in made:
         if context.obj["json"]:
             typer.echo(json.dumps(_line(view), ensure_ascii=False))

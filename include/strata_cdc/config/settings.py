@@ -355,8 +355,8 @@ class Settings:
             UnknownSourceError: The file has no such source.
             SettingsError: The connection is not set, or is no MySQL URL.
         """
-        found = self.source(name)
-        return replace(found, server=self._address(name, found.settings, connection))
+        configured = self.source(name)
+        return replace(configured, server=self._address(name, configured.settings, connection))
 
     def _address(self, source: str, settings: SourceSettings, connection: str) -> ServerAddress:
         address = ServerAddress.from_url(self._connection_url(source, connection))
@@ -374,8 +374,8 @@ class Settings:
             UnknownSourceError: The file has no such group.
             SettingsError: As for `source`.
         """
-        found = self.groups.get(name)
-        if found is None:
+        configured = self.groups.get(name)
+        if configured is None:
             known = ", ".join(sorted(self.groups)) or "none"
             raise UnknownSourceError(
                 f"there is no group {name!r}; the settings have: {known}",
@@ -384,13 +384,13 @@ class Settings:
         taken = {member for group in self.groups.values() for member in group.sources}
         return Group(
             name,
-            tuple(map(self.source, sorted(found.sources))),
-            micros_of(found.max_skew),
-            micros_of(found.clock_bound),
-            found.global_keys,
-            found.journal and place_beside(self.folder, found.journal),
-            tuple(map(self.source, sorted(self.sources.keys() - taken if found.journal else set(former) - taken))),
-            found.source_gtid_column,
+            tuple(map(self.source, sorted(configured.sources))),
+            micros_of(configured.max_skew),
+            micros_of(configured.clock_bound),
+            configured.global_keys,
+            configured.journal and place_beside(self.folder, configured.journal),
+            tuple(map(self.source, sorted(self.sources.keys() - taken if configured.journal else set(former) - taken))),
+            configured.source_gtid_column,
         )
 
     def _connection_url(self, source: str, connection: str) -> str:

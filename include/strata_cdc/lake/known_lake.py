@@ -173,8 +173,8 @@ _REMEDY = (
 )
 
 
-def _other(source: Source, found: str | None) -> OtherLakeError:
-    what = "has nothing of this source" if found is None else "belongs to another store"
+def _other(source: Source, mark: str | None) -> OtherLakeError:
+    what = "has nothing of this source" if mark is None else "belongs to another store"
     return OtherLakeError(
         f"the lake {source.lake} does not belong to this store: it {what}",
         source=source.name,

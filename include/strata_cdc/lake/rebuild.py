@@ -71,8 +71,8 @@ def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
         StrataError: The lake, the store or the server does not answer.
     """
     ledger = LakeLedger(engine)
-    known, found = ledger.get(source.name), read_mark(source)
-    if known is not None and found is not None and found != known.lake:
+    known, mark = ledger.get(source.name), read_mark(source)
+    if known is not None and mark is not None and mark != known.lake:
         raise OtherLakeError(
             f"the lake {source.lake} belongs to another store",
             source=source.name,
@@ -83,7 +83,7 @@ def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
     if not stream.segments and ledger.reached_seq(source.name):
         begin = _begin(source, engine)
     first = begin.seq + 1 if begin else stream.first_seq
-    is_known = known is not None and found == known.lake and begin is None
+    is_known = known is not None and mark == known.lake and begin is None
     again, lost = _pieces_gone(source, engine, first)
     return LakePlan(source.name, source.lake, is_known, first, tuple(again), tuple(lost), begin)
 

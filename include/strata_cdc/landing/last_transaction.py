@@ -439,7 +439,8 @@ def _last_of_each(segment: LandedSegment) -> Iterator[NumberedCommit]:
 def _last_rows(batch: TransactionBatch) -> Iterator[tuple[object, int]]:
     rows = {sid: (batch.sid_numbers == number).nonzero()[0] for number, sid in enumerate(batch.sids)}
     # By row, so that the newest of a domain's writers comes last.
-    for sid, last in sorted(((sid, int(found[-1])) for sid, found in rows.items() if len(found)), key=itemgetter(1)):
+    newest = ((sid, int(ordinals[-1])) for sid, ordinals in rows.items() if len(ordinals))
+    for sid, last in sorted(newest, key=itemgetter(1)):
         yield (sid.domain if isinstance(sid, DomainWriter) else sid), last
 
 

@@ -72,8 +72,10 @@ def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
         StoreUnavailableError: The store does not answer.
         LakeUnavailableError: The lake does not.
     """
-    found = settings.source(source)
-    return metrics_of(found, source_status(found, open_store(found.store_url, OnMissing.EMPTY), now=now), now=now)
+    configured = settings.source(source)
+    return metrics_of(
+        configured, source_status(configured, open_store(configured.store_url, OnMissing.EMPTY), now=now), now=now
+    )
 
 
 def metrics_of(source: Source, status: SourceStatus, *, now: int) -> SourceMetrics:

@@ -59,10 +59,10 @@ def stores_of(settings: Settings) -> Iterator[StoreUpgrade]:
     for name in sorted(settings.sources):
         by_url.setdefault(settings.source(name).store_url, []).append(name)
     for url, names in by_url.items():
-        found = find_format(url)
-        if found is not None:
-            check_format(found)
-        yield StoreUpgrade(describe_url(url), tuple(names), found)
+        format_ = find_format(url)
+        if format_ is not None:
+            check_format(format_)
+        yield StoreUpgrade(describe_url(url), tuple(names), format_)
 
 
 def upgrade_store(settings: Settings, store: StoreUpgrade) -> None:

@@ -47,15 +47,15 @@ def reconcile(
         keys: How many rows of each table; None for all.
         watch: Called with each table as soon as it is compared.
     """
-    found = settings.source(source)
+    configured = settings.source(source)
     land, track = (partial(step, source, settings=settings) for step in (ingest.land_binlogs, ingest.track))
-    pace = Pace(found.settings.reconcile_rows, found.settings.reconcile_pause_ms / 1000)
-    engine = open_store(found.store_url)
+    pace = Pace(configured.settings.reconcile_rows, configured.settings.reconcile_pause_ms / 1000)
+    engine = open_store(configured.store_url)
     return reconcile_source(
-        found,
+        configured,
         engine,
-        ComparisonRequest(tuple(tables), names, keys, pace=pace, sensitive=partial(_sensitive, found, engine)),
-        catch_up=partial(catch_up, found, land=land, track=track, seconds=_PATIENCE_SECONDS),
+        ComparisonRequest(tuple(tables), names, keys, pace=pace, sensitive=partial(_sensitive, configured, engine)),
+        catch_up=partial(catch_up, configured, land=land, track=track, seconds=_PATIENCE_SECONDS),
         watch=watch,
     )
 
@@ -69,10 +69,10 @@ def verify_changes(
     watch: Callable[[TableReport], None] = lambda _: None,
 ) -> SourceReport:
     """Compares each published change with those before it; no server is queried. Its arguments are `reconcile`'s."""
-    found = settings.source(source)
-    engine = open_store(found.store_url)
-    wanted = ComparisonRequest(tuple(tables), names, sensitive=partial(_sensitive, found, engine))
-    return verify.verify_changes(found, engine, wanted, watch=watch)
+    configured = settings.source(source)
+    engine = open_store(configured.store_url)
+    wanted = ComparisonRequest(tuple(tables), names, sensitive=partial(_sensitive, configured, engine))
+    return verify.verify_changes(configured, engine, wanted, watch=watch)
 
 
 def _sensitive(source: Source, engine: sa.Engine, table: TableName) -> Collection[str]:

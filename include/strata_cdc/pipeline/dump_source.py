@@ -60,14 +60,14 @@ def dump_source(
         SourceSettingsError: The server has no GTIDs, or logs statements.
         StrataError: The only table could not be dumped.
     """
-    found = settings.source(source)
-    engine = known_store(found)
-    of = _caught_up(found, engine, settings)
-    tables = tables_to_dump(found, engine, patterns, _wrong_by(engine, source))
+    configured = settings.source(source)
+    engine = known_store(configured)
+    of = _caught_up(configured, engine, settings)
+    tables = tables_to_dump(configured, engine, patterns, _wrong_by(engine, source))
     if not tables and not patterns:
         return DumpReport(source, (), ())
-    how = dump_settings(found, pause_ms)
-    return dump_tables(of, tables, how, parallel=parallel or found.settings.dump_parallel, tell=tell)
+    how = dump_settings(configured, pause_ms)
+    return dump_tables(of, tables, how, parallel=parallel or configured.settings.dump_parallel, tell=tell)
 
 
 def dump_settings(source: Source, pause_ms: int | None = None) -> DumpSettings:
@@ -120,12 +120,12 @@ def take_backup(
         BadData: The backup is not whole, or cannot be loaded.
         StrataError: The only table failed.
     """
-    found = settings.source(source)
-    engine = known_store(found)
-    of = _caught_up(found, engine, settings)
+    configured = settings.source(source)
+    engine = known_store(configured)
+    of = _caught_up(configured, engine, settings)
 
     def choose(tables: set[TableName]) -> list[TableName]:
-        due = tables_to_dump(found, engine, patterns, _wrong_by(engine, source))
+        due = tables_to_dump(configured, engine, patterns, _wrong_by(engine, source))
         chosen = [table for table in due if table in tables]
         if patterns and not chosen:
             raise Usage(f"the backup has no rows of {', '.join(patterns)}", source=source)

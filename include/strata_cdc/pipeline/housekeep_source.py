@@ -44,9 +44,9 @@ def housekeep_source(source: str, *, settings: Settings, scope: MergeScope = Mer
     Raises:
         StrataError: The store or the lake does not answer.
     """
-    found = known_if_stored(settings.source(source))
-    expired = find_due(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
-    delete_due(found, expired)
+    configured = known_if_stored(settings.source(source))
+    expired = find_due(configured, open_store(configured.store_url, OnMissing.EMPTY), now=now_micros())
+    delete_due(configured, expired)
     merged = keep_changes(source, settings=settings, scope=scope)
     mirrors = keep_mirrors(source, settings=settings)
     return Housekeeping(expired, tuple(step.line for step in merged), mirrors.lines())
@@ -63,12 +63,12 @@ def planned_housekeeping(source: str, *, settings: Settings, scope: MergeScope =
     Raises:
         StrataError: The store or the lake does not answer.
     """
-    found = known_if_stored(settings.source(source))
-    engine = open_store(found.store_url, OnMissing.EMPTY)
-    expired = find_due(found, engine, now=now_micros())
-    due = CompactionDue(found.settings.compact_files, found.settings.compact_dead_percent)
+    configured = known_if_stored(settings.source(source))
+    engine = open_store(configured.store_url, OnMissing.EMPTY)
+    expired = find_due(configured, engine, now=now_micros())
+    due = CompactionDue(configured.settings.compact_files, configured.settings.compact_dead_percent)
     mirrors = planned_upkeep(
-        found.lake, source, due, now_micros=now_micros(), retain_hours=found.settings.keep_mirror_hours
+        configured.lake, source, due, now_micros=now_micros(), retain_hours=configured.settings.keep_mirror_hours
     )
-    merges = planned_merges(found, engine, scope=scope)
+    merges = planned_merges(configured, engine, scope=scope)
     return Housekeeping(expired, tuple(step.line for step in merges), tuple(mirrors))

@@ -90,11 +90,11 @@ class LandStepReport(Struct, frozen=True):
 
 def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
     """Reads every table's schema at one GTID set, or position in the binlog, and stores it for the tracker."""
-    found = known_if_stored(settings.source(source))
-    stream = LandedStream.open(found.lake, source)
+    configured = known_if_stored(settings.source(source))
+    stream = LandedStream.open(configured.lake, source)
     # If landing continues by file, transactions without a GTID may still lie before the snapshot.
     moment = ReadingMoment.BY_FILE if stream.resume is Resume.FILE else ReadingMoment.BY_SERVER
-    return snapshot_schemas(found.address, open_store(found.store_url), source, moment)
+    return snapshot_schemas(configured.address, open_store(configured.store_url), source, moment)
 
 
 def land(source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None) -> LandStepReport:
@@ -117,33 +117,35 @@ def first_snapshot(source: str, *, settings: Settings) -> SnapshotReport | None:
     A server's oldest binlog rarely is its first, and what was there before it is known from nowhere else. The landing
     that follows reaches the moment of the snapshot.
     """
-    found = known_if_stored(settings.source(source))
-    if found.is_sink or LandedStream.open(found.lake, source).segments:
+    configured = known_if_stored(settings.source(source))
+    if configured.is_sink or LandedStream.open(configured.lake, source).segments:
         return None
-    return snapshot_schemas(found.address, open_store(found.store_url), source)
+    return snapshot_schemas(configured.address, open_store(configured.store_url), source)
 
 
 def land_binlogs(
     source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None
 ) -> LandStepReport:
     """`land` without the snapshot."""
-    found = settings.source(source)
-    engine = known_store(found)
+    configured = settings.source(source)
+    engine = known_store(configured)
     landing, executed = (
-        (land_sink_source(found, progress), "") if found.is_sink else _land_server(found, settings, progress)
+        (land_sink_source(configured, progress), "")
+        if configured.is_sink
+        else _land_server(configured, settings, progress)
     )
-    deleted = retain_landed(found, engine, now=now_micros()).segments if has_limits(found) else ()
+    deleted = retain_landed(configured, engine, now=now_micros()).segments if has_limits(configured) else ()
     return LandStepReport(source, executed, landing, tuple(segment.segment for segment in deleted))
 
 
 def _land_server(
-    found: Source, settings: Settings, progress: Callable[[LandProgress], None] | None
+    configured: Source, settings: Settings, progress: Callable[[LandProgress], None] | None
 ) -> tuple[LandReport | None, str]:
     # What cuts through several servers depend on, and nothing else.
-    is_in_group = any(found.name in group.sources for group in settings.groups.values())
-    with reading_clock(found.address, found.lake, found.name) if is_in_group else nullcontext():
-        landed = land_or_wait(found, progress)
-    refuse_statement_format(found)
+    is_in_group = any(configured.name in group.sources for group in settings.groups.values())
+    with reading_clock(configured.address, configured.lake, configured.name) if is_in_group else nullcontext():
+        landed = land_or_wait(configured, progress)
+    refuse_statement_format(configured)
     return landed
 
 
@@ -165,14 +167,14 @@ def refuse_statement_format(source: Source) -> None:
 
 def track(source: str, *, settings: Settings) -> TrackReport:
     """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
-    found = settings.source(source)
-    return track_source(found, known_store(found))
+    configured = settings.source(source)
+    return track_source(configured, known_store(configured))
 
 
 def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[VersionNotice]:
     """The schema versions after the newest one that was sent to others."""
-    found = settings.source(source)
-    return notify_versions.unsent_versions(open_store(found.store_url), source, sent)
+    configured = settings.source(source)
+    return notify_versions.unsent_versions(open_store(configured.store_url), source, sent)
 
 
 def plan(
@@ -206,15 +208,15 @@ def plan(
             no table that there is.
         Usage: The request has no meaning.
     """
-    found = settings.source(source)
+    configured = settings.source(source)
     gtids = parse_executed(gtid_set) if gtid_set else None
-    read_own_checks(found.settings.checks)
-    engine = known_store(found)
-    refuse_unknown_versions(engine, source, found.settings.checks)
+    read_own_checks(configured.settings.checks)
+    engine = known_store(configured)
+    refuse_unknown_versions(engine, source, configured.settings.checks)
     request = RunRequest(start, end, gtids, tuple(tables or ()), take, failed)
-    stream = LandedStream.open(found.lake, source)
-    now = _closable_until(source, engine, stream) if found.is_sink else now_micros()
-    return plan_run(found, engine, stream, request, now=now)
+    stream = LandedStream.open(configured.lake, source)
+    now = _closable_until(source, engine, stream) if configured.is_sink else now_micros()
+    return plan_run(configured, engine, stream, request, now=now)
 
 
 def _closable_until(source: str, engine: sa.Engine, stream: LandedStream) -> int:
@@ -233,10 +235,10 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     Raises:
         Usage: The run was published and cleared, and something of it no longer counts as published.
     """
-    found = known_if_stored(settings.source(source))
+    configured = known_if_stored(settings.source(source))
     # A wrong name makes no store.
-    read_plan(run_folder(found.lake, source, run))
-    engine = open_store(found.store_url)
+    read_plan(run_folder(configured.lake, source, run))
+    engine = open_store(configured.store_url)
     ledger, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
 
     def is_published(planned: PlannedTable, rows: int) -> bool:
@@ -248,13 +250,13 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
         return is_less and decisions.is_decided(stored)
 
     known = newest_commits(source, engine)
-    publication = Publication(found.lake, source, run, is_published=is_published, known=known)
+    publication = Publication(configured.lake, source, run, is_published=is_published, known=known)
     try:
         _raise_if_done_elsewhere(engine, publication)
         report = publication.report(list(_publish(engine, publication)))
     except _DoneElsewhereError:
         report = publication.report(list(_published_before(engine, publication)), is_done_before=True)
-    _housekeep(found, engine, report)
+    _housekeep(configured, engine, report)
     return report
 
 
@@ -350,8 +352,8 @@ def _table_of(
 
 def housekeep(source: str, *, settings: Settings) -> None:
     """Deletes what older runs have left and nobody needs; a failure is only logged."""
-    found = settings.source(source)
-    _housekeep(found, known_store(found))
+    configured = settings.source(source)
+    _housekeep(configured, known_store(configured))
 
 
 def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None = None) -> None:
@@ -402,26 +404,26 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
         settings: The settings.
         tell: Called with the tables that wait for a dump since now.
     """
-    found = settings.source(source)
-    if not found.settings.mirrors:
+    configured = settings.source(source)
+    if not configured.settings.mirrors:
         return MirrorReport(source, ())
-    engine = known_store(found)
+    engine = known_store(configured)
     folded = folds_names(source, engine)
 
     def wanted(table: TableName) -> bool:
-        return matches(table, found.settings.mirrors, folded=folded) and (
+        return matches(table, configured.settings.mirrors, folded=folded) and (
             not patterns or matches(table, patterns, folded=folded)
         )
 
-    locks = MirrorLocks(found.lake, source, found.lock_place)
+    locks = MirrorLocks(configured.lake, source, configured.lock_place)
     report = update_mirrors(
-        found.lake,
+        configured.lake,
         source,
         engine,
         wanted,
-        mode=Mode(found.settings.mirror_mode),
+        mode=Mode(configured.settings.mirror_mode),
         locks=locks,
-        renames=renames_by(found.settings.mirror_renames, folded=folded),
+        renames=renames_by(configured.settings.mirror_renames, folded=folded),
     )
     note_waiting(engine, report, now=now_micros(), tell=tell)
     return report
@@ -438,10 +440,10 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
         SchemaGapError: The schema of rows is not known, or the binlog does not hold them.
         LostTableError: Somebody has deleted of a table.
     """
-    found = settings.source(source)
-    folder = run_folder(found.lake, source, run)
+    configured = settings.source(source)
+    folder = run_folder(configured.lake, source, run)
     plan = read_plan(folder)
-    engine = open_store(found.store_url)
+    engine = open_store(configured.store_url)
     ledger = TableIntervalLedger(engine)
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [
@@ -450,9 +452,9 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
         if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
     ]
     if not left:
-        raise_if_lost(lost_tables(found, engine))
+        raise_if_lost(lost_tables(configured, engine))
         return
-    worst, reason = min(left, key=lambda one: (one[0].state is not IntervalState.FAILED, one[0].start))
+    worst, reason = min(left, key=lambda pair: (pair[0].state is not IntervalState.FAILED, pair[0].start))
     rows = sum(piece.rows - piece.published_rows for piece, _ in left)
     tables = sorted({piece.name for piece, _ in left})
     kind = ChecksFailedError if worst.state is IntervalState.FAILED else SchemaGapError

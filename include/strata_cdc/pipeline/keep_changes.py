@@ -53,10 +53,10 @@ def keep_changes(
 
 
 def _steps(source: str, settings: Settings, scope: MergeScope = MergeScope.SHORT) -> Iterator[MergeStep]:
-    found = known_if_stored(settings.source(source))
-    engine = find_store(found.store_url)
+    configured = known_if_stored(settings.source(source))
+    engine = find_store(configured.store_url)
     if engine is not None:
-        yield from merge_steps(found, engine, scope=scope)
+        yield from merge_steps(configured, engine, scope=scope)
 
 
 class ChangesKeeper:

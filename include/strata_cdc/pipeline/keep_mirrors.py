@@ -41,10 +41,10 @@ def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = known_if_stored(settings.source(source))
-    due = CompactionDue(found.settings.compact_files, found.settings.compact_dead_percent)
-    locks = MirrorLocks(found.lake, found.name, found.lock_place)
-    return _report(source, compact_mirrors(found.lake, found.name, lambda _: True, locks=locks, due=due))
+    configured = known_if_stored(settings.source(source))
+    due = CompactionDue(configured.settings.compact_files, configured.settings.compact_dead_percent)
+    locks = MirrorLocks(configured.lake, configured.name, configured.lock_place)
+    return _report(source, compact_mirrors(configured.lake, configured.name, lambda _: True, locks=locks, due=due))
 
 
 def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
@@ -54,17 +54,17 @@ def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
         LakeUnavailableError: The storage does not answer.
     """
     compacted = compact_due(source, settings=settings)
-    found = settings.source(source)
+    configured = settings.source(source)
     vacuumed = vacuum_mirrors(
-        found.lake,
-        found.name,
+        configured.lake,
+        configured.name,
         lambda _: True,
-        locks=MirrorLocks(found.lake, found.name, found.lock_place),
+        locks=MirrorLocks(configured.lake, configured.name, configured.lock_place),
         now_micros=now_micros(),
-        retain_hours=found.settings.keep_mirror_hours,
+        retain_hours=configured.settings.keep_mirror_hours,
     )
     return _report(source, [*compacted.mirrors, *vacuumed])
 
 
 def _report(source: str, done: list[KeptUp]) -> UpkeepReport:
-    return UpkeepReport(source, tuple(one for one in done if one.said() is not None))
+    return UpkeepReport(source, tuple(kept for kept in done if kept.said() is not None))

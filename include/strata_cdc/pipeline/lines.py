@@ -68,8 +68,8 @@ def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
 def published_said(report: PublishReport) -> str:
     """What was published, in a line."""
     tables = len({table.table for table in report.tables})
-    withheld = sum(one.rows for one in report.withheld)
-    names = sorted({one.table for one in report.withheld})
+    withheld = sum(rows.rows for rows in report.withheld)
+    names = sorted({rows.table for rows in report.withheld})
     left = f"; not published: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
     others = f" and {counted(len(names) - 3, 'other')}" if len(names) > 3 else ""
     return f"{counted(report.rows, 'row')} of {counted(tables, 'table')}{left}{others}"

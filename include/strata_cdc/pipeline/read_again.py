@@ -34,8 +34,8 @@ _LOG = logging.getLogger("strata.mirror")
 
 def tables_to_read_again(source: str, *, settings: Settings) -> list[TableToRead]:
     """The tables of a source that a run dumps automatically; none if the settings turn it off."""
-    found = settings.source(source)
-    return _waiting(found, open_store(found.store_url))
+    configured = settings.source(source)
+    return _waiting(configured, open_store(configured.store_url))
 
 
 def tables_due(source: str, *, settings: Settings, now: int) -> list[TableToRead]:
@@ -68,25 +68,31 @@ def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress]
         SourceUnavailableError: The server does not answer.
         StoreUnavailableError: The store does not.
     """
-    found = settings.source(source)
-    engine = known_store(found)
-    waiting = _waiting(found, engine)
+    configured = settings.source(source)
+    engine = known_store(configured)
+    waiting = _waiting(configured, engine)
     if not waiting:
         return DumpReport(source, (), ())
     ledger = ReadAgainLedger(engine)
 
     def begin(table: TableName) -> bool:
         """Whether it waits still, now that nobody else is at it."""
-        if (table.database, table.table) not in {(one.database_name, one.table_name) for one in ledger.all(source)}:
+        if (table.database, table.table) not in {
+            (waits.database_name, waits.table_name) for waits in ledger.all(source)
+        }:
             return False
         ledger.begin(source, table.database, table.table, now_micros())
         return True
 
-    tables = [TableName(one.database_name, one.table_name) for one in waiting]
-    how = dump_settings(found)
+    tables = [TableName(waits.database_name, waits.table_name) for waits in waiting]
+    how = dump_settings(configured)
     try:
         report = dump_tables(
-            dump_source_of(found, engine, begin=begin), tables, how, parallel=found.settings.dump_parallel, tell=tell
+            dump_source_of(configured, engine, begin=begin),
+            tables,
+            how,
+            parallel=configured.settings.dump_parallel,
+            tell=tell,
         )
     except StrataError as error:
         # The only one: its failure is no failure of the run.

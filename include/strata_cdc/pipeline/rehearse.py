@@ -87,7 +87,7 @@ def rehearse(wanted: SourceRequest, *, settings: Settings) -> Rehearsal:
         slices=len(plan.slices),
         rows=rows.total(),
         tables=dict(sorted(rows.items())),
-        refused=sum(one.rows for one in plan.refused),
+        refused=sum(refused_rows.rows for refused_rows in plan.refused),
         reason=plan.refused[0].error.message if plan.refused else None,
     )
 

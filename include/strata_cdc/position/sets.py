@@ -125,11 +125,11 @@ class GtidSet(Struct, frozen=True):
         Raises:
             InvalidGtidSetError: The text is not a GTID set; the message quotes the wrong part.
         """
-        found: dict[Sid, list[Span]] = {}
+        spans: dict[Sid, list[Span]] = {}
         for part in text.split(","):
             if part.strip():
-                _parse_part(part, found)
-        return cls.of(found)
+                _parse_part(part, spans)
+        return cls.of(spans)
 
     def items(self) -> Iterator[tuple[Sid, tuple[Span, ...]]]:
         """Each UUID and tag, in order, with its spans."""
@@ -274,7 +274,7 @@ class GtidSetBuilder:
         return GtidSet(tuple(sorted((sid, tuple(spans)) for sid, spans in self._spans.items())))
 
 
-def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
+def _parse_part(part: str, spans_by_sid: dict[Sid, list[Span]]) -> None:
     """One `UUID:...` of a set; a tag holds for the ranges that follow it, until the next tag."""
     uuid, _, ranges = (piece.strip() for piece in part.partition(":"))
     if braces := _BRACES.fullmatch(uuid):
@@ -285,18 +285,18 @@ def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     if ":" not in part:
         raise InvalidGtidSetError(f"no transaction numbers follow {uuid!r}")
-    spans = found.setdefault(Sid(uuid), [])
+    spans = spans_by_sid.setdefault(Sid(uuid), [])
     if len(ranges) >= _MANY_CHARACTERS and _PLAIN.fullmatch(ranges) and not _TWO_DASHES.search(ranges):
         # A set may have a hundred thousand ranges: as a JSON list of lists, all of them are parsed at once.
         pairs = json.loads(f"[[{ranges.replace(':', '],[').replace('-', ',')}]]")
         spans += [(pair[0], pair[-1]) for pair in pairs if pair[0] <= pair[-1]]
         return
-    _parse_ranges(ranges, uuid, found)
+    _parse_ranges(ranges, uuid, spans_by_sid)
 
 
-def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
+def _parse_ranges(ranges: str, uuid: str, spans_by_sid: dict[Sid, list[Span]]) -> None:
     """Reads what follows a UUID, range by range and tag by tag."""
-    spans = found[Sid(uuid)]
+    spans = spans_by_sid[Sid(uuid)]
     for piece in map(str.strip, ranges.split(":")):
         low, dash, high = piece.partition("-")
         if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
@@ -312,7 +312,7 @@ def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
             if first <= last:
                 spans.append((first, last))
         elif _TAG.fullmatch(piece):
-            spans = found.setdefault(Sid(uuid, piece.lower()), [])
+            spans = spans_by_sid.setdefault(Sid(uuid, piece.lower()), [])
         else:
             raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
 

@@ -125,12 +125,12 @@ def opened(text: str) -> tuple[SourcePosition, ...] | None:
     steps = [int(number) // _CHECKS for number in numbers]
     if list(map(str, (_numbered(crc, count) for count in steps))) != numbers:
         return None
-    found = _DECODERS[version].decode(body)
+    stored = _DECODERS[version].decode(body)
     # Spare bits, and numbers or sizes in more bytes than they need.
-    if msgspec.msgpack.encode(found) != body or base64.urlsafe_b64encode(raw).decode().rstrip("=") != packed:
+    if msgspec.msgpack.encode(stored) != body or base64.urlsafe_b64encode(raw).decode().rstrip("=") != packed:
         raise msgspec.DecodeError("it has another form")
     left = iter(steps)
-    places = tuple(_unpacked(place, left) for place in found)
+    places = tuple(_unpacked(place, left) for place in stored)
     if next(left, None) is not None or version != _version(places):
         raise msgspec.DecodeError("it has another form")
     return places
@@ -176,7 +176,7 @@ def _unpacked_part(packed: _Gtid | Literal[0], position: Position, steps: Iterat
     return PartialTransaction(Gtid(Sid(str(UUID(bytes=packed.uuid)), packed.tag), packed.gno), count)
 
 
-def _unpacked_position(found: _Gtids | _File) -> Position:
-    if isinstance(found, _File):
-        return file_position(str(UUID(bytes=found.uuid)), found.file, found.offset)
-    return gtid_set([(Sid(str(UUID(bytes=server.uuid)), server.tag), server.bounds) for server in found.servers])
+def _unpacked_position(packed: _Gtids | _File) -> Position:
+    if isinstance(packed, _File):
+        return file_position(str(UUID(bytes=packed.uuid)), packed.file, packed.offset)
+    return gtid_set([(Sid(str(UUID(bytes=server.uuid)), server.tag), server.bounds) for server in packed.servers])

@@ -23,11 +23,11 @@ _MOST_BITS: Final = 64
 def digits(number: int) -> str:
     """Returns a number >= 0 as digits of five bits, so that its end is visible: numbers follow each other without a
     separator. Cached, because most spans of a position stay as they are."""
-    found = ""
+    letters = ""
     while number >= MORE:
-        found += LETTERS[number % MORE + MORE]
+        letters += LETTERS[number % MORE + MORE]
         number >>= DIGIT_BITS
-    return found + LETTERS[number]
+    return letters + LETTERS[number]
 
 
 def numbers_of(text: str) -> list[int]:
@@ -36,16 +36,16 @@ def numbers_of(text: str) -> list[int]:
     Raises:
         msgspec.DecodeError: The last number has no end, or a number is longer than 64 bits.
     """
-    found: list[int] = []
+    numbers: list[int] = []
     number = bits = 0
     for letter in text:
         value = _VALUES[letter]
         number |= value % MORE << bits
         if value < MORE:
-            found.append(number)
+            numbers.append(number)
             number, bits = 0, 0
         elif (bits := bits + DIGIT_BITS) > _MOST_BITS:
             raise msgspec.DecodeError("a number is too long")
     if bits:
         raise msgspec.DecodeError("a number has no end")
-    return found
+    return numbers

@@ -74,7 +74,8 @@ class StepTexts:
         places = (packed_place(place),) if isinstance(place, SourcePosition) else place
         # Other positions may be inside their own transactions: a reader received a part, and continues elsewhere.
         before, after = (
-            "".join(digits(steps) for one in some for steps in one.steps) for some in (places[:at], places[at + 1 :])
+            "".join(digits(steps) for packed in some for steps in packed.steps)
+            for some in (places[:at], places[at + 1 :])
         )
         self.head = _up_to_steps(places) + before
         """The beginning of all texts; the number of steps follows."""

@@ -47,7 +47,7 @@ class SinkStatus(Struct, frozen=True):
     @property
     def crossed_rows(self) -> int:
         """All rows across a DDL; one across several DDL counts for each."""
-        return sum(one.rows for one in self.crossed)
+        return sum(rows.rows for rows in self.crossed)
 
 
 def sink_status(stream: LandedStream) -> SinkStatus | None:
@@ -64,7 +64,7 @@ def sink_status(stream: LandedStream) -> SinkStatus | None:
     return SinkStatus(
         state.end_ts,
         time_of(state.end_ts),
-        tuple(RowsAcross(*one) for one in counts.crossed),
+        tuple(RowsAcross(*counted_rows) for counted_rows in counts.crossed),
         sum(counts.repeats.values()),
-        tuple(DroppedValues(*one) for one in counts.dropped),
+        tuple(DroppedValues(*counted_rows) for counted_rows in counts.dropped),
     )

@@ -46,8 +46,8 @@ def in_tasks(
             yield _batch([(number, run(value))])
 
     with without_pandas_warning(), _following(spark, tasks, tell):
-        found = _spread(spark, values, tasks).mapInArrow(work, _ROWS).toArrow()
-    return [value for _, value in sorted(_read(found.to_batches()), key=lambda row: row[0])]
+        answers = _spread(spark, values, tasks).mapInArrow(work, _ROWS).toArrow()
+    return [value for _, value in sorted(_read(answers.to_batches()), key=lambda row: row[0])]
 
 
 def in_tasks_and_groups(
@@ -84,8 +84,8 @@ def in_tasks_and_groups(
 
     with without_pandas_warning(), _following(spark, tasks, tell):
         keyed = _spread(spark, values, tasks).mapInArrow(work, _ROWS).repartition(tasks, "number")
-        found = keyed.groupBy("number").applyInArrow(joined, _ROWS).toArrow()
-    return list(_read(found.to_batches()))
+        answers = keyed.groupBy("number").applyInArrow(joined, _ROWS).toArrow()
+    return list(_read(answers.to_batches()))
 
 
 def _spread(spark: Any, values: Sequence[Any], tasks: int) -> Any:

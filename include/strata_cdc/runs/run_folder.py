@@ -185,14 +185,14 @@ def write_decoded(folder: Folder, decoded: Decoded) -> None:
 
 
 def _from_stored(content: bytes) -> Decoded:
-    found = msgspec.json.decode(content, type=_StoredDecoded)
+    stored = msgspec.json.decode(content, type=_StoredDecoded)
     try:
         files = tuple(
-            StagedFile(**asdict(file) | {"stats": zlib.decompress(file.stats).decode()}) for file in found.files
+            StagedFile(**asdict(file) | {"stats": zlib.decompress(file.stats).decode()}) for file in stored.files
         )
     except zlib.error as error:
         raise msgspec.DecodeError(str(error)) from None
-    return Decoded(**asdict(found) | {"files": files})
+    return Decoded(**asdict(stored) | {"files": files})
 
 
 def read_decoded(folder: Folder) -> Decoded:

@@ -123,17 +123,21 @@ def encode_plan(plan: RunPlan) -> bytes:
 
 
 def _from_stored(content: bytes) -> RunPlan:
-    found = msgspec.json.decode(content, type=_StoredPlan)
-    texts = found.definitions
+    stored = msgspec.json.decode(content, type=_StoredPlan)
+    texts = stored.definitions
     # Each table is one value, whatever the number of slices that have it.
-    tables = [SliceTable(one.database, one.table, one.version_id, texts[one.definition]) for one in found.slice_tables]
+    tables = [
+        SliceTable(entry.database, entry.table, entry.version_id, texts[entry.definition])
+        for entry in stored.slice_tables
+    ]
     slices = [
-        PlannedSlice(**asdict(piece) | {"tables": tuple(tables[at] for at in piece.tables)}) for piece in found.slices
+        PlannedSlice(**asdict(piece) | {"tables": tuple(tables[at] for at in piece.tables)}) for piece in stored.slices
     ]
     versions = [
-        PlannedVersion(one.version_id, one.database, one.table, texts[one.definition]) for one in found.versions
+        PlannedVersion(entry.version_id, entry.database, entry.table, texts[entry.definition])
+        for entry in stored.versions
     ]
-    given = {name: getattr(found, name) for name in RunPlan.__struct_fields__}
+    given = {name: getattr(stored, name) for name in RunPlan.__struct_fields__}
     return RunPlan(**given | {"slices": tuple(slices), "versions": tuple(versions)})
 
 

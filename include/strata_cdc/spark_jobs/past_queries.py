@@ -172,7 +172,7 @@ def _condition(error: Any, text: str) -> tuple[str | None, str]:
     condition = known() if known is not None else None
     if condition == "USER_RAISED_EXCEPTION":
         return condition, str(error.getMessageParameters()["errorMessage"])
-    found = _CONDITION.search(text)
-    if found is None:
+    match = _CONDITION.search(text)
+    if match is None:
         return condition, one_line(text.partition("\n")[0])
-    return condition or found.group(1), found.group(2)
+    return condition or match.group(1), match.group(2)

@@ -104,12 +104,12 @@ _KEY = ("source", "start_at", "database_name", "table_name", "run", "verb")
 
 def _put(connection: sa.Connection, decision: Decision) -> None:
     values: dict[str, Any] = {**asdict(decision), "verb": str(decision.verb)}
-    found = quarantine_decision
-    same = sa.and_(*(found.c[name] == values[name] for name in _KEY))
-    if connection.execute(sa.select(found.c.run).where(same).with_for_update()).first() is None:
-        connection.execute(found.insert().values(values))
+    table = quarantine_decision
+    same = sa.and_(*(table.c[name] == values[name] for name in _KEY))
+    if connection.execute(sa.select(table.c.run).where(same).with_for_update()).first() is None:
+        connection.execute(table.insert().values(values))
     else:
-        connection.execute(found.update().where(same).values(values))
+        connection.execute(table.update().where(same).values(values))
 
 
 def _from_row(row: sa.Row[Any]) -> Decision:

@@ -105,12 +105,12 @@ class IntervalLedger:
         with reading(self._engine) as connection:
             whole = _one_run(connection, source)
             begins = [whole] if whole else _begins(connection, source)
-            found: list[OwnedRun] = []
+            owned: list[OwnedRun] = []
             for begin, following in pairwise([*begins, None]):
                 if begin is not None:
                     end = begin if whole else _last_before(connection, source, following.start if following else None)
-                    found.append(replace(begin, end=end.end, last_seq=end.last_seq))
-        return found
+                    owned.append(replace(begin, end=end.end, last_seq=end.last_seq))
+        return owned
 
     def after(self, source: str, seq: int) -> list[ClosedInterval]:
         """The intervals that own something after the transaction `seq`, in order of time."""

@@ -157,7 +157,7 @@ class MergeLedger:
             published = {(row.database_name, row.table_name) for row in pieces if row.published_rows}
             waiting = [FileMerge(first.source, first.start, *name, last.end) for name in sorted(published)]
             names = FileMerge.__struct_fields__
-            rows = [dict(zip(names, astuple(one), strict=True)) for one in waiting]
+            rows = [dict(zip(names, astuple(file_merge_), strict=True)) for file_merge_ in waiting]
             _replace(connection, file_merge, first, last, rows)
         return True
 
@@ -245,10 +245,14 @@ def _are_settled(pieces: Iterable[sa.Row[Any]], intervals: int, is_wanted: Calla
             counted += 1
         else:
             states.setdefault((piece.database_name, piece.table_name), set()).add(piece.state)
-    if counted != intervals or any(len(found) > 1 or not found <= _SETTLED for found in states.values()):
+    if counted != intervals or any(
+        len(table_states) > 1 or not table_states <= _SETTLED for table_states in states.values()
+    ):
         return False
     # The settings may want it by now, or may want the whole where they do not want a part.
-    return not any(str(IntervalState.UNWANTED) in found and is_wanted(*name) for name, found in states.items())
+    return not any(
+        str(IntervalState.UNWANTED) in table_states and is_wanted(*name) for name, table_states in states.items()
+    )
 
 
 def _merged(
@@ -290,16 +294,16 @@ def _merged_notes(rows: list[sa.Row[Any]]) -> dict[str, Any]:
     details = [from_column(row.details, PublishedDetails, "published_interval.details") for row in rows]
     counts: Counter[int] = Counter()
     sizes: Counter[int] = Counter()
-    for one in details:
-        for version in one.by_version:
+    for note in details:
+        for version in note.by_version:
             counts[version.version_id] += version.rows
             sizes[version.version_id] += version.bytes
     # If it is not known of one of them how many rows each version decoded, it is not known of all of them together.
-    is_known = all(one.by_version or not row.rows for one, row in zip(details, rows, strict=True))
+    is_known = all(note.by_version or not row.rows for note, row in zip(details, rows, strict=True))
     by_version = tuple(VersionRows(version, counts[version], sizes[version]) for version in sorted(counts))
     merged = replace(
         details[-1],
-        schema_versions=tuple(sorted({version for one in details for version in one.schema_versions})),
+        schema_versions=tuple(sorted({version for note in details for version in note.schema_versions})),
         by_version=by_version if is_known else (),
     )
     return {
@@ -315,12 +319,12 @@ _RANK = tuple(map(str, VerdictOutcome))
 
 def _merged_verdicts(rows: list[sa.Row[Any]]) -> dict[str, Any]:
     details = [from_column(row.details, VerdictDetails, "verdict.details") for row in rows]
-    failures = tuple(failure for one in details for failure in one.failures)
+    failures = tuple(failure for verdict in details for failure in verdict.failures)
     merged = replace(
         details[-1],
-        versions=tuple(sorted({version for one in details for version in one.versions})),
-        rows=sum(one.rows for one in details),
-        checks=max(one.checks for one in details),
+        versions=tuple(sorted({version for verdict in details for version in verdict.versions})),
+        rows=sum(verdict.rows for verdict in details),
+        checks=max(verdict.checks for verdict in details),
         failures=failures[:_MOST_FAILURES],
         # Of files: those that were checked are not those that are published now.
         staged="",

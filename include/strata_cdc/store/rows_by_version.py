@@ -58,10 +58,10 @@ def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, li
         notes = connection.execute(query).all()
     sums: dict[tuple[str, int], VersionSum] = {}
     for table, _, rows, text in notes[:limit]:
-        for version, one in _versions(rows, from_column(text, PublishedDetails, "published_interval.details")):
+        for version, added in _versions(rows, from_column(text, PublishedDetails, "published_interval.details")):
             before = sums.get((table, version), VersionSum(0, 0))
-            size = None if before.bytes is None or one.bytes is None else before.bytes + one.bytes
-            sums[table, version] = replace(before, rows=before.rows + one.rows, bytes=size)
+            size = None if before.bytes is None or added.bytes is None else before.bytes + added.bytes
+            sums[table, version] = replace(before, rows=before.rows + added.rows, bytes=size)
     return VersionSums(sums, notes[limit - 1].start_at if len(notes) > limit else None)
 
 

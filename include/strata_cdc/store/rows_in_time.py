@@ -92,14 +92,21 @@ def newest_intervals(
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = table_interval.c
-    columns = (found.start_at, found.rows, found.published_rows, found.state, found.reason, found.run)
+    fields = table_interval.c
+    columns = (
+        fields.start_at,
+        fields.rows,
+        fields.published_rows,
+        fields.state,
+        fields.reason,
+        fields.run,
+    )
     # The index has the intervals of each state in order of time: `limit` of each state are enough.
     newest = [
-        sa.select(*columns).where(_of_table(source, name, [one])).order_by(found.start_at.desc()).limit(limit)
-        for one in states
+        sa.select(*columns).where(_of_table(source, name, [wanted_state])).order_by(fields.start_at.desc()).limit(limit)
+        for wanted_state in states
     ]
-    query = sa.union_all(*(sa.select(one.subquery()) for one in newest))
+    query = sa.union_all(*(sa.select(wanted_state.subquery()) for wanted_state in newest))
     with reading(engine) as connection:
         rows = sorted(connection.execute(query).all(), key=lambda row: -row.start_at)
     return [

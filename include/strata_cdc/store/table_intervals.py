@@ -219,7 +219,7 @@ class TableIntervalLedger:
         """
         start = table_interval.c.start_at
         early = start < since if since is not None else sa.false()
-        spans = {name: sa.or_(*(start.between(*span) for span in found)) for name, found in (left_out or {}).items()}
+        spans = {name: sa.or_(*(start.between(*span) for span in times)) for name, times in (left_out or {}).items()}
 
         def unwanted(name: tuple[str, str]) -> sa.ColumnElement[bool]:
             if not is_wanted(*name):

@@ -144,7 +144,7 @@ class VerdictLedger:
             counts: dict[int, dict[str, tuple[int, int]]] = {start: {} for start in chosen}
             for start, outcome, count, judged_at in connection.execute(query):
                 counts[start][outcome] = (int(count), int(judged_at))
-        return [_outcome_of(start, found) for start, found in counts.items()]
+        return [_outcome_of(start, states) for start, states in counts.items()]
 
     def of_interval(self, source: str, start: int, *, offset: int, limit: int) -> list[StoredVerdict]:
         """Verdicts on one interval: failures first, then warnings, then by table."""

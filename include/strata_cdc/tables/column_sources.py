@@ -134,10 +134,10 @@ def _refuses_null(steps: Sequence[TypeChange]) -> bool:
 
 
 def _place_in(
-    found: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+    era_column: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
     """The source in the column that had the value then."""
-    name = found.name
+    name = era_column.name
     wanted = fold_name(column_name(name))
     kind = kinds[fold_name(name)]
     # Columns of other types have the values of other versions.
@@ -146,7 +146,7 @@ def _place_in(
         tuple(field.name for field in fields),
         is_cast=bool(fields) and kind != column.kind,
         missing=name,
-        empty_text=_empty_text(found, column),
+        empty_text=_empty_text(era_column, column),
     )
 
 

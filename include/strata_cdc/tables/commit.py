@@ -221,18 +221,21 @@ class _Publication(Struct, frozen=True):
         if self.span is None:
             return
         first, last = self.span.first_seq, self.span.last_seq
-        found = table.bounds("_seq", first, last)
-        others = former.keys() - found.keys()
+        bounds = table.bounds("_seq", first, last)
+        others = former.keys() - bounds.keys()
         is_of_others = bool(others) and not others.isdisjoint(table.bounds("_seq"))
         if is_of_others or not all(
-            path in former and first < low and high <= last for path, (low, high) in found.items()
+            path in former and first < low and high <= last for path, (low, high) in bounds.items()
         ):
             raise merged_meanwhile(self.source, self.interval, self.span.end, table=str(self.table))
 
     def _has_rows(self, removed: Mapping[str, int], coming: Sequence[tuple[StagedFile, dict[str, str]]]) -> bool:
         """Whether published files have the same rows as staged ones; no if they cannot be read."""
         with suppress(OSError, pa.ArrowException):
-            return same_rows([_opened(f"{self.url}/{path}") for path in removed], [_renamed(*one) for one in coming])
+            return same_rows(
+                [_opened(f"{self.url}/{path}") for path in removed],
+                [_renamed(*file_and_names) for file_and_names in coming],
+            )
         return False
 
     def _place(self, path: str, file: StagedFile, names: dict[str, str]) -> DataFile:
@@ -269,6 +272,6 @@ def unpublished_files(lake: str, source: str, table: TableName, output: Output =
         LakeUnavailableError: The storage does not answer.
     """
     url = table_url(lake, source, table)
-    found = output.open(url)
-    live = set() if found is None else {f"{url}/{path}" for path in found.files()}
+    opened = output.open(url)
+    live = set() if opened is None else {f"{url}/{path}" for path in opened.files()}
     return [file for file in list_files(f"{url}/data") if file not in live]

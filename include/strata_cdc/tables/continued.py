@@ -93,8 +93,8 @@ def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -
 def plain_name(field: pa.Field) -> str:
     """The column that a column of a change table continues, or the column's own name."""
     metadata: Mapping[bytes, bytes] = field.metadata or {}
-    found = metadata.get(CONTINUES.encode())
-    return str(field.name) if found is None else found.decode()
+    former = metadata.get(CONTINUES.encode())
+    return str(field.name) if former is None else former.decode()
 
 
 def _named(fields: Iterable[pa.Field], kind: pa.DataType) -> str:

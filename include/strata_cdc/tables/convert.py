@@ -41,7 +41,7 @@ def exact_schema(definition: TableDefinition) -> pa.Schema:
 
 def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
     """Converts rows in `exact_schema` from one definition to another; arguments and errors as in `convert_rows`."""
-    found = convert_rows(rows, old, new, effect)
+    converted_rows = convert_rows(rows, old, new, effect)
     fills = {filled.column: filled.value for filled in effect.filled}
     texts_of = verbatim_names(old)
     for column, before in effect.columns(old, new) if rows.num_rows else ():
@@ -52,12 +52,12 @@ def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinitio
             continue
         else:
             nothing = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-            held = rows[column_name(before.name)], found[column_name(column.name)]
+            held = rows[column_name(before.name)], converted_rows[column_name(column.name)]
             texts = converted_texts(nothing if known is None else rows[known], *held, before, column)
         if may_be_invalid(column):
-            found = found.append_column(pa.field(name, pa.string()), texts)
+            converted_rows = converted_rows.append_column(pa.field(name, pa.string()), texts)
     schema = exact_schema(new)
-    return found.select(schema.names) if rows.num_rows else no_rows(schema)
+    return converted_rows.select(schema.names) if rows.num_rows else no_rows(schema)
 
 
 def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
@@ -98,8 +98,8 @@ def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effec
     pair = Pair.of(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)
     if after.auto_increment and not before.auto_increment:
         _require_numbers(values, pair, effect)
-    found = pa.chunked_array([converted(chunk, pair) for chunk in values.chunks], type=arrow_type(after))
-    return _without_nulls(found, pair) if before.nullable and not after.nullable and found.null_count else found
+    result = pa.chunked_array([converted(chunk, pair) for chunk in values.chunks], type=arrow_type(after))
+    return _without_nulls(result, pair) if before.nullable and not after.nullable and result.null_count else result
 
 
 def _require_numbers(values: pa.ChunkedArray, pair: Pair, effect: RowEffect) -> None:
@@ -114,7 +114,7 @@ _ZERO_DATES = frozenset({ValueClass.DATE, ValueClass.DATETIME})
 
 def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
     """Replaces NULL by the type's zero, as the server does outside strict mode; in strict mode the statement fails."""
-    kind = value_class(pair.other.kind)
+    kind = value_class(pair.new.kind)
     if kind in _ZERO_DATES:
         return values
     if values.type == GEOMETRY or kind in {ValueClass.JSON, ValueClass.VECTOR, ValueClass.TIMESTAMP}:
@@ -123,12 +123,12 @@ def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
         zero = "" if kind is not ValueClass.DECIMAL else _zero_text(pair)
         return values.fill_null(zero)
     if pa.types.is_binary(values.type):
-        return values.fill_null(b"\0" * (pair.other.length or 0) if pair.other.kind is TypeKind.BINARY else b"")
+        return values.fill_null(b"\0" * (pair.new.length or 0) if pair.new.kind is TypeKind.BINARY else b"")
     if pa.types.is_boolean(values.type):
         return values.fill_null(fill_value=False)
     return values.fill_null(pa.scalar(Decimal(0) if pa.types.is_decimal(values.type) else 0, values.type))
 
 
 def _zero_text(pair: Pair) -> str:
-    decimals = pair.other.decimals or 0
+    decimals = pair.new.decimals or 0
     return "0." + "0" * decimals if decimals else "0"

@@ -68,7 +68,7 @@ def path_name(name: str) -> str:
     This needs no `%`, which Delta's log would escape once more. A name that would become too long for a file system is
     written completely in base 32, after two `@`.
     """
-    plain = _UNSAFE.sub(lambda found: "".join(f"@{unit:04x}" for unit in _utf16(found[0])), name)
+    plain = _UNSAFE.sub(lambda match: "".join(f"@{unit:04x}" for unit in _utf16(match[0])), name)
     if len(plain) <= _LONGEST:
         return plain
     return _DENSE + base64.b32encode(name.encode("utf-16-be", "surrogatepass")).decode().rstrip("=").lower()
@@ -79,7 +79,7 @@ def name_of_path(part: str) -> str:
     if part.startswith(_DENSE):
         dense = part.removeprefix(_DENSE).upper()
         return base64.b32decode(dense + "=" * (-len(dense) % 8)).decode("utf-16-be", "surrogatepass")
-    units = re.sub("@([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), part)
+    units = re.sub("@([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), part)
     # Characters outside the basic plane are written as two surrogates.
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 

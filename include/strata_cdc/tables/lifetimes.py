@@ -182,11 +182,11 @@ def _is_widened(before: Column, after: Column) -> bool:
 
     NULL is excluded. So are values to which AUTO_INCREMENT gives numbers: mirrors are blocked before such a statement.
     """
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-    families = one.kind.facts.family, other.kind.facts.family
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    families = old.kind.facts.family, new.kind.facts.family
     if families[0] is Family.LABELS:
         return families[1] is Family.TEXT
-    return families[0] in {Family.INTEGER, Family.DECIMAL} or other.kind is TypeKind.DOUBLE
+    return families[0] in {Family.INTEGER, Family.DECIMAL} or new.kind is TypeKind.DOUBLE
 
 
 def earlier_origin(origin: ValueOrigin, before: TableDefinition, effect: RowEffect) -> ValueOrigin:
@@ -224,43 +224,43 @@ def left_out(column: Column) -> Value:
     return _given(column, fill_of(column), f"what an INSERT without {column.name} gave it")
 
 
-def _given(column: Column, found: str | NoFill | None, what: str) -> Value:
-    if isinstance(found, NoFill):
-        return Value(unknown=f"{what} ({found.reason})")
-    value = constant(column, found, 1)[0]
+def _given(column: Column, default: str | NoFill | None, what: str) -> Value:
+    if isinstance(default, NoFill):
+        return Value(unknown=f"{what} ({default.reason})")
+    value = constant(column, default, 1)[0]
     return Value(given=value if value.is_valid else None)
 
 
 def is_shown_by_cast(before: Column, after: Column) -> bool:
     """Whether a cast to a column's later type shows every value as it was, whatever the server made of it."""
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-    if one == other:
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    if old == new:
         return True
-    families = one.kind.facts.family, other.kind.facts.family
+    families = old.kind.facts.family, new.kind.facts.family
     if families[0] is families[1]:
-        return _keeps_in_family(one, other, arrow_type(before), arrow_type(after))
+        return _keeps_in_family(old, new, arrow_type(before), arrow_type(after))
     if families == (Family.INTEGER, Family.DECIMAL):
-        return (other.length or 10) - (other.decimals or 0) >= _digits(arrow_type(before))
+        return (new.length or 10) - (new.decimals or 0) >= _digits(arrow_type(before))
     return families[0] in {Family.CHARACTERS, Family.TEXT, Family.LABELS} and families[1] is Family.TEXT
 
 
 def shows_some(before: Column, after: Column) -> bool:
     """Whether a cast to a column's later type shows each value as it was that is the same after a cast back."""
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
     kinds = arrow_type(before), arrow_type(after)
     texts = {Family.CHARACTERS, Family.TEXT, Family.LABELS}
-    if one.kind.facts.family in texts or one.kind is TypeKind.JSON:
-        return other.kind.facts.family in texts
-    if one.kind in {TypeKind.DATE, TypeKind.DATETIME}:
-        return other.kind in {TypeKind.DATE, TypeKind.DATETIME}
-    if one.kind is TypeKind.YEAR:
-        return _is_number(other, kinds[1])
-    if not _is_number(one, kinds[0]):
+    if old.kind.facts.family in texts or old.kind is TypeKind.JSON:
+        return new.kind.facts.family in texts
+    if old.kind in {TypeKind.DATE, TypeKind.DATETIME}:
+        return new.kind in {TypeKind.DATE, TypeKind.DATETIME}
+    if old.kind is TypeKind.YEAR:
+        return _is_number(new, kinds[1])
+    if not _is_number(old, kinds[0]):
         return False
-    is_text = other.kind.facts.family in {Family.CHARACTERS, Family.TEXT}
+    is_text = new.kind.facts.family in {Family.CHARACTERS, Family.TEXT}
     # Of more digits, a DOUBLE may print other ones than the server.
-    is_short = other.kind is TypeKind.DOUBLE and _digits(kinds[0]) <= _DIGITS_OF_DOUBLE
-    return _is_number(other, kinds[1]) or is_short or is_text
+    is_short = new.kind is TypeKind.DOUBLE and _digits(kinds[0]) <= _DIGITS_OF_DOUBLE
+    return _is_number(new, kinds[1]) or is_short or is_text
 
 
 def _is_number(column_type: ColumnType, kind: pa.DataType) -> bool:

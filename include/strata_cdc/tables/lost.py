@@ -29,8 +29,8 @@ def newest_commits(source: str, engine: sa.Engine) -> dict[TableName, int]:
     Raises:
         StoreUnavailableError: The store does not answer.
     """
-    found = ((split_full_name(name), version) for name, version in PublishedLedger(engine).newest(source).items())
-    return {TableName(*name): version for name, version in found if name is not None}
+    commits = ((split_full_name(name), version) for name, version in PublishedLedger(engine).newest(source).items())
+    return {TableName(*name): version for name, version in commits if name is not None}
 
 
 def open_changes(
@@ -51,15 +51,15 @@ def open_changes(
     """
     url = table_url(lake, source, table)
     try:
-        found = output.open(url)
+        opened = output.open(url)
     except OutputError as error:
         # Raises an error if the cause is the storage, not the table.
         list_folders(url)
         raise _damaged(source, table, url, error) from error
-    has = -1 if found is None else found.version
+    has = -1 if opened is None else opened.version
     if known is not None and has < known:
         raise _lost(source, table, "it is not there" if has < 0 else f"its newest version is {has}", known)
-    return found
+    return opened
 
 
 def find_lost(

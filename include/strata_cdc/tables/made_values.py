@@ -53,15 +53,15 @@ def with_made_values(source: ViewSource, tables: Mapping[str, TableWithValues]) 
     """
     wanted = list(_wanted(source))
     for relation, table in tables.items():
-        _gather(table, [one for one in wanted if one.branch.relation == relation], source.removed_until)
+        _gather(table, [gathered for gathered in wanted if gathered.branch.relation == relation], source.removed_until)
     prefix = _unused(tables)
-    found = {
-        (one.branch.relation, one.branch.versions, one.at): one.made(f"{prefix}_{number}")
-        for number, one in enumerate(wanted)
+    made = {
+        (gathered.branch.relation, gathered.branch.versions, gathered.at): gathered.made(f"{prefix}_{number}")
+        for number, gathered in enumerate(wanted)
     }
 
     def place_of(branch: Branch, at: int, place: ColumnSource) -> ColumnSource:
-        return replace(place, made=found.get((branch.relation, branch.versions, at)))
+        return replace(place, made=made.get((branch.relation, branch.versions, at)))
 
     branches = [
         replace(branch, places=tuple(place_of(branch, at, place) for at, place in enumerate(branch.places)))
@@ -89,13 +89,13 @@ def _unused(tables: Mapping[str, TableWithValues]) -> str:
 def _gather(table: TableWithValues, wanted: Sequence[_Gathered], removed_until: int) -> None:
     if not wanted:
         return
-    columns = {name for one in wanted for name in one.place.physical}
-    images = {BEFORE} if any(one.with_before for one in wanted) else set()
-    texts = {INVALID_COLUMN} if any(one.place.by_text for one in wanted) else set()
+    columns = {name for gathered in wanted for name in gathered.place.physical}
+    images = {BEFORE} if any(gathered.with_before for gathered in wanted) else set()
+    texts = {INVALID_COLUMN} if any(gathered.place.by_text for gathered in wanted) else set()
     for batch in table.batches([*sorted(columns | images | texts), _VERSION, _SEQ]):
         left = batch.filter(pc.greater(batch[_SEQ], removed_until))
-        for one in wanted:
-            one.examine(left)
+        for gathered in wanted:
+            gathered.examine(left)
 
 
 class _Gathered:

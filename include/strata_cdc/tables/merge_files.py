@@ -106,14 +106,14 @@ def merge_files(
     """
 
     def attempt() -> MergedFiles | None:
-        found = open_changes(lake, source, table, known, output)
-        if found is None:
+        opened = open_changes(lake, source, table, known, output)
+        if opened is None:
             return None
-        former = inside(found)
+        former = inside(opened)
         if all(begin == start for begin in former.values()):
             return None
         try:
-            return _Merge(source, table, table_url(lake, source, table), (start, end), former, limits).commit(found)
+            return _Merge(source, table, table_url(lake, source, table), (start, end), former, limits).commit(opened)
         except (StrataError, OutputError, OSError):
             now = open_changes(lake, source, table, known, output)
             if now is None or inside(now) == former:
@@ -156,8 +156,8 @@ class _Merge:
         # Rows of different columns stay in different files: a merged file has no column that its rows do not have.
         open_files: dict[bytes, HeldFile] = {}
         with self._reading():
-            for _, found in ordered_groups(footers, self._opened):
-                rows_here = self._as_merged(found)
+            for _, group in ordered_groups(footers, self._opened):
+                rows_here = self._as_merged(group)
                 columns = rows_here.schema.serialize().to_pybytes()
                 held = open_files.setdefault(columns, HeldFile(self._limits.files))
                 for batch in rows_here.to_batches():
@@ -176,12 +176,12 @@ class _Merge:
         table.rearrange(self._source, added, removed)
         return MergedFiles(table.version, rows, len(self._former), len(self._added))
 
-    def _as_merged(self, found: pa.Table) -> pa.Table:
+    def _as_merged(self, group: pa.Table) -> pa.Table:
         """Rows with the start of this interval, and columns without the metadata of their file."""
-        at = found.schema.get_field_index(INTERVAL)
-        field = found.schema.field(INTERVAL)
-        own = repeated_number(self._start, len(found), field.type)
-        return found.set_column(at, field, pa.chunked_array([own])).replace_schema_metadata(None)
+        at = group.schema.get_field_index(INTERVAL)
+        field = group.schema.field(INTERVAL)
+        own = repeated_number(self._start, len(group), field.type)
+        return group.set_column(at, field, pa.chunked_array([own])).replace_schema_metadata(None)
 
     def _write(self, held: HeldFile) -> None:
         content = held.finish()
@@ -258,8 +258,8 @@ def delete_merged(lake: str, source: str, table: TableName, start: int, end: int
         LakeUnavailableError: The storage does not answer.
     """
     url = table_url(lake, source, table)
-    found = open_changes(lake, source, table)
-    live = set() if found is None else {f"{url}/{path}" for path in found.files()}
+    changes = open_changes(lake, source, table)
+    live = set() if changes is None else {f"{url}/{path}" for path in changes.files()}
     count = 0
     for key in list_folders(f"{url}/data"):
         folder = f"{url}/data/{key}"

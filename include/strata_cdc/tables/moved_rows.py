@@ -35,17 +35,17 @@ def stages_with_moves(source: ViewSource, tables: Mapping[str, TableWithValues])
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found: set[int] = set()
+    stages: set[int] = set()
     for branch in source.branches:
-        if branch.stage not in source.without_key | found and branch.relation in tables:
+        if branch.stage not in source.without_key | stages and branch.relation in tables:
             keys = [
                 place
                 for column, place in zip(source.columns, branch.places, strict=True)
                 if column.is_key and column.stage == branch.stage and place.physical
             ]
             if _has_moves(tables[branch.relation], branch, keys, source.removed_until):
-                found.add(branch.stage)
-    return frozenset(found)
+                stages.add(branch.stage)
+    return frozenset(stages)
 
 
 def _has_moves(table: TableWithValues, branch: Branch, keys: list[ColumnSource], removed_until: int) -> bool:

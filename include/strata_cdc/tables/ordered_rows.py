@@ -44,5 +44,5 @@ def _groups_of(number: int, footer: pq.FileMetaData) -> Iterator[_RowGroup]:
     leaves = range(footer.num_columns if footer.num_row_groups else 0)
     names = {footer.row_group(0).column(leaf).path_in_schema: leaf for leaf in leaves}
     for group in range(footer.num_row_groups):
-        seqs, rows = (footer.row_group(group).column(names[one]).statistics for one in ("_seq", "_row"))
+        seqs, rows = (footer.row_group(group).column(names[name]).statistics for name in ("_seq", "_row"))
         yield _RowGroup(seqs.min, seqs.max, rows.min, number, group)

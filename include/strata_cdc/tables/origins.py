@@ -73,12 +73,12 @@ def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeCha
         steps: The conversions, in order.
     """
     kind = arrow_type(column)
-    found = pa.chunked_array([pa.nulls(1, kind) if value is None else pa.array([value.as_py()], kind)])
+    values = pa.chunked_array([pa.nulls(1, kind) if value is None else pa.array([value.as_py()], kind)])
     try:
-        found, texts = converted_since(found, pa.chunked_array([pa.nulls(1, pa.string())]), steps)
+        values, texts = converted_since(values, pa.chunked_array([pa.nulls(1, pa.string())]), steps)
     except ReadAgainError as error:
         return ValueOrigin(unknown=error.facts().message)
-    return ValueOrigin(given=found[0] if found[0].is_valid else None, text=texts[0].as_py())
+    return ValueOrigin(given=values[0] if values[0].is_valid else None, text=texts[0].as_py())
 
 
 def converted_since(

@@ -112,7 +112,7 @@ def _renamed_arrow_schema(value: bytes, names: Mapping[str, str]) -> bytes:
     fields = []
     for field in schema:
         if field.name == BEFORE:
-            inner = [one.with_name(names.get(one.name, one.name)) for one in field.type]
+            inner = [child.with_name(names.get(child.name, child.name)) for child in field.type]
             fields.append(field.with_type(pa.struct(inner)))
         else:
             fields.append(field.with_name(names.get(field.name, field.name)))

@@ -51,16 +51,16 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
     scheme = held.partitioning
     columns = [_Column.of(rows, definition, name, scheme) for name in scheme.columns]
     wanted = {fold_name(name) for name in held.names}
-    found = np.zeros(rows.num_rows, bool)
+    inside = np.zeros(rows.num_rows, bool)
     for at, partition in enumerate(scheme.partitions):
         if fold_name(partition.name) not in wanted:
             continue
         if scheme.is_range:
             below = _is_below(columns, partition.below)
-            found |= below & ~_is_below(columns, scheme.partitions[at - 1].below) if at else below
+            inside |= below & ~_is_below(columns, scheme.partitions[at - 1].below) if at else below
         else:
-            found |= _is_listed(columns, partition)
-    return found
+            inside |= _is_listed(columns, partition)
+    return inside
 
 
 class _Column:
@@ -71,7 +71,7 @@ class _Column:
 
     @classmethod
     def of(cls, rows: pa.Table, definition: TableDefinition, name: str, scheme: Partitioning) -> _Column:
-        column = next((one for one in definition.columns if fold_name(one.name) == fold_name(name)), None)
+        column = next((known for known in definition.columns if fold_name(known.name) == fold_name(name)), None)
         if column is None:
             raise ReadAgainError(f"the partitions are by a column {name} that the table has not")
         values = rows[column_name(column.name)].combine_chunks()
@@ -99,40 +99,40 @@ class _Column:
         """Whether values equal a listed value; NULL equals a listed NULL."""
         if bound is None:
             return self.nulls
-        found: NDArray[np.bool_] = ~self.nulls & (self.values == self._literal(bound))
-        return found
+        is_equal: NDArray[np.bool_] = ~self.nulls & (self.values == self._literal(bound))
+        return is_equal
 
 
 def _is_below(columns: Sequence[_Column], bounds: tuple[Value, ...]) -> NDArray[np.bool_]:
     """Compares by the first column in which a row and the bound differ; MAXVALUE ends the comparison."""
-    found = columns[0].below(bounds[0])
+    is_below = columns[0].below(bounds[0])
     if len(bounds) == 1 or bounds[0] is None:
-        return found
-    return found | (columns[0].equal(bounds[0]) & _is_below(columns[1:], bounds[1:]))
+        return is_below
+    return is_below | (columns[0].equal(bounds[0]) & _is_below(columns[1:], bounds[1:]))
 
 
 def _is_listed(columns: Sequence[_Column], partition: Partition) -> NDArray[np.bool_]:
-    found = np.zeros(len(columns[0].nulls), bool)
+    is_listed = np.zeros(len(columns[0].nulls), bool)
     for values in partition.values:
-        found |= np.logical_and.reduce([column.equal(value) for column, value in zip(columns, values, strict=True)])
-    return found
+        is_listed |= np.logical_and.reduce([column.equal(value) for column, value in zip(columns, values, strict=True)])
+    return is_listed
 
 
 def _moments(values: pa.Array, column: Column, function: Function) -> NDArray[np.int64]:
     digits = parse_column_type(column.column_type).length or 0
     if function is Function.YEAR:
-        found = pc.year(values).cast(pa.int64())
+        moments = pc.year(values).cast(pa.int64())
     elif function is Function.TO_DAYS:
-        found = pc.add(_days(values), _TO_DAYS_OF_1970)
+        moments = pc.add(_days(values), _TO_DAYS_OF_1970)
     elif function is Function.UNIX_TIMESTAMP:
         if digits:
             raise _unknown(column, "fractions of a second are rounded in a way that is not known here")
-        found = pc.divide(values.cast(pa.int64()), _SECOND)
+        moments = pc.divide(values.cast(pa.int64()), _SECOND)
     elif pa.types.is_date(values.type):
-        found = _days(values)
+        moments = _days(values)
     else:
-        found = values.cast(pa.int64())
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+        moments = values.cast(pa.int64())
+    return np.asarray(moments.to_numpy(zero_copy_only=False))
 
 
 def _days(values: pa.Array) -> pa.Array:
@@ -151,14 +151,14 @@ def _literal_of(kind: ValueClass, function: Function, column: Column) -> Callabl
 def _moment(value: Value, kind: ValueClass, column: Column) -> int:
     """Days of a DATE, microseconds of a DATETIME, since 1970."""
     try:
-        found = datetime.fromisoformat(value if isinstance(value, str) else "")
+        moment = datetime.fromisoformat(value if isinstance(value, str) else "")
     except ValueError as error:
         raise _unknown(column, f"{value!r} is no plain date") from error
     if kind is ValueClass.DATE:
-        if found.time() != datetime.min.time():
+        if moment.time() != datetime.min.time():
             raise _unknown(column, f"{value!r} is no date")
-        return (found.date() - date(1970, 1, 1)).days
-    since = found - _EPOCH
+        return (moment.date() - date(1970, 1, 1)).days
+    since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * _SECOND + since.microseconds
 
 

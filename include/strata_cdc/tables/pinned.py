@@ -59,14 +59,14 @@ def find_damage(files: Sequence[StagedFile]) -> dict[str, str]:
         LakeUnavailableError: The storage does not answer.
     """
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="digest") as pool:
-        found = pool.map(lambda file: _damage(file, file_digest(file.url)), files)
-        return {file.url: damage for file, damage in zip(files, found, strict=True) if damage is not None}
+        damages = pool.map(lambda file: _damage(file, file_digest(file.url)), files)
+        return {file.url: damage for file, damage in zip(files, damages, strict=True) if damage is not None}
 
 
-def _damage(file: StagedFile, found: tuple[int, str] | None) -> str | None:
-    if found is None:
+def _damage(file: StagedFile, size_and_digest: tuple[int, str] | None) -> str | None:
+    if size_and_digest is None:
         return "is gone"
-    size, digest = found
+    size, digest = size_and_digest
     if size != file.size_bytes:
         return f"has {size:,} bytes, {file.size_bytes:,} were written"
     return None if digest == file.digest else _OTHER

@@ -127,12 +127,12 @@ def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Rea
         DamagedFileError: A reason is not complete.
         StoreFormatError: A newer version of Strata wrote one.
     """
-    found = {}
+    reasons = {}
     for url in list_files(_root(lake, source)):
         content = read_file(url) if url.endswith(f"/{REASON}") else None
         if content is not None:
-            found[url.rpartition("/")[0]] = _read_reason(content, url, verdict)
-    return found
+            reasons[url.rpartition("/")[0]] = _read_reason(content, url, verdict)
+    return reasons
 
 
 def read_reason(folder: str, verdict: type[Verdict]) -> Reason[Verdict] | None:

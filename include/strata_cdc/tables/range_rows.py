@@ -53,7 +53,9 @@ def own_columns(schema: pa.Schema) -> list[str]:
     """The names of the table's own columns in a part of a `range_schema`: those after the change and those before."""
     facts = {BEFORE, SOURCE, *(field.name for field in ROW_FIELDS)}
     inside = schema.field(BEFORE).type.fields if BEFORE in schema.names else ()
-    return list(dict.fromkeys([*(name for name in schema.names if name not in facts), *(one.name for one in inside)]))
+    return list(
+        dict.fromkeys([*(name for name in schema.names if name not in facts), *(child.name for child in inside)])
+    )
 
 
 def in_range_columns(change: ChangeBatch, source: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -89,8 +91,8 @@ def _images(before: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
 
 
 def _of(own: dict[str, pa.Array], field: pa.Field, rows: int) -> pa.Array:
-    found = own.get(fold_name(field.name))
-    return pa.nulls(rows, field.type) if found is None else _as_type(found, field.type)
+    values = own.get(fold_name(field.name))
+    return pa.nulls(rows, field.type) if values is None else _as_type(values, field.type)
 
 
 def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -63,7 +63,7 @@ def read_changes(
             remedy="`strata status` lists tables.",
         )
     try:
-        parts = [united(_read(one, columns, start, end)) for one in tables]
+        parts = [united(_read(table_part, columns, start, end)) for table_part in tables]
         schema = common_schema([part.schema for part in parts])
     except TypeError as error:
         raise Usage(
@@ -87,7 +87,7 @@ def read_columns(lake: str, source: str, table: TableName | str, output: Output 
         LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    return [one.read(None, None, None) for one in _tables(lake, source, TableName.of(table), output)]
+    return [changes.read(None, None, None) for changes in _tables(lake, source, TableName.of(table), output)]
 
 
 def read_batches(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> Iterator[pa.Table]:
@@ -98,8 +98,8 @@ def read_batches(lake: str, source: str, table: TableName | str, output: Output 
         LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    for one in _tables(lake, source, TableName.of(table), output):
-        yield from one.batches()
+    for changes in _tables(lake, source, TableName.of(table), output):
+        yield from changes.batches()
 
 
 def published_tables(lake: str, source: str, output: Output = OUTPUT) -> list[TableName]:

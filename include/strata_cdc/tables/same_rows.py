@@ -47,10 +47,10 @@ class _Rows:
     def fill(self) -> int:
         """Reads on if nothing is held; the number of rows that are held, 0 at the end."""
         while not self._held:
-            found = next(self._groups, None)
-            if found is None:
+            group = next(self._groups, None)
+            if group is None:
                 return 0
-            self._held = found[1]
+            self._held = group[1]
         return len(self._held)
 
     def take(self, count: int) -> pa.Table:
@@ -61,10 +61,10 @@ class _Rows:
         return held.slice(0, count)
 
 
-def _are_equal(one: pa.Table, other: pa.Table) -> bool:
+def _are_equal(table: pa.Table, other: pa.Table) -> bool:
     return all(
-        _equal_columns(_column(one, name), _column(other, name))
-        for name in {*one.column_names, *other.column_names} - {INTERVAL}
+        _equal_columns(_column(table, name), _column(other, name))
+        for name in {*table.column_names, *other.column_names} - {INTERVAL}
     )
 
 
@@ -72,8 +72,8 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray | None:
     return rows[name] if name in rows.column_names else None
 
 
-def _equal_columns(one: pa.ChunkedArray | None, other: pa.ChunkedArray | None) -> bool:
-    if one is None or other is None:
-        present = one if other is None else other
+def _equal_columns(column: pa.ChunkedArray | None, other: pa.ChunkedArray | None) -> bool:
+    if column is None or other is None:
+        present = column if other is None else other
         return present is None or present.null_count == len(present)
-    return one.type == other.type and bool(one.equals(other))
+    return column.type == other.type and bool(column.equals(other))

@@ -139,7 +139,11 @@ class ImageChanges:
         # An image that lacks a column also lacks its text column.
         absent |= {name: absent[names[of]] for of, name in texts.items() if names[of] in absent}
         events = cls(before, after, taken, put, absent)
-        documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
+        documents = {
+            definition_column.name: names[definition_column.name]
+            for definition_column in definition.columns
+            if definition_column.column_type == "json"
+        }
         events.take_differences(only(changes["_invalid"], is_put), documents)
         return events
 
@@ -246,7 +250,7 @@ def refuse_unlogged_values(events: ImageChanges, definition: TableDefinition, mi
 def _sources(column: Column, definition: TableDefinition) -> list[str]:
     """The columns that are not generated and may have a part in a generated one: all that its expression names, or the
     expressions of what it names. The text of a name in another word counts, too."""
-    found, open_ = [], [column]
+    names, open_ = [], [column]
     seen = {column.name}
     while open_:
         expression = fold_name(open_.pop().generation_expression or "")
@@ -255,10 +259,10 @@ def _sources(column: Column, definition: TableDefinition) -> list[str]:
                 continue
             seen.add(other.name)
             if other.generated is None:
-                found.append(other.name)
+                names.append(other.name)
             else:
                 open_.append(other)
-    return found
+    return names
 
 
 def _may_differ(events: ImageChanges, name: str, updates: Codes, missing: pa.ChunkedArray) -> bool:
@@ -373,9 +377,9 @@ def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
     place = np.arange(len(codes))
     starts = np.r_[True, np.diff(codes[order]) != 0]
     seen = np.maximum.accumulate(np.where(present[order] | starts, place, 0))
-    found = np.empty(len(codes), np.int64)
-    found[order] = order[seen]
-    return found
+    last = np.empty(len(codes), np.int64)
+    last[order] = order[seen]
+    return last
 
 
 def with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
@@ -414,9 +418,9 @@ def row_codes(rows: pa.Table) -> Codes:
     """A number for each row: equal exactly if the rows are equal. NULL equals NULL."""
     codes = np.zeros(rows.num_rows, np.int64)
     most = 1
-    simple = [one for column in rows.columns for one in _simple(column)]
-    for one in simple:
-        encoded = one.combine_chunks().dictionary_encode(null_encoding="encode")
+    simple = [part for column in rows.columns for part in _simple(column)]
+    for part in simple:
+        encoded = part.combine_chunks().dictionary_encode(null_encoding="encode")
         indices = _as_numpy(encoded.indices).astype(np.int64)
         if len(simple) == 1:
             return indices
@@ -445,5 +449,5 @@ def _simple(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
 
 def _as_numpy(values: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    found: NDArray[np.int64] = np.asarray(array.to_numpy(zero_copy_only=False))
-    return found
+    numbers: NDArray[np.int64] = np.asarray(array.to_numpy(zero_copy_only=False))
+    return numbers

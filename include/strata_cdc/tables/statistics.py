@@ -18,7 +18,7 @@ _STATISTICS_OF = (pa.types.is_integer, pa.types.is_date)
 """Columns of these types get minimum and maximum in Delta's log; other types need rounding rules of their own."""
 
 
-def delta_statistics(found: pq.FileMetaData) -> dict[str, Any]:
+def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
     """Statistics of a file, from those of its row groups.
 
     Only columns at the top level whose bounds need no rounding have them; nested columns and texts have none.
@@ -26,15 +26,15 @@ def delta_statistics(found: pq.FileMetaData) -> dict[str, Any]:
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    arrow = found.schema.to_arrow_schema()
+    arrow = footer.schema.to_arrow_schema()
     wanted = {
         field.name for field in arrow if field.name != INTERVAL and any(test(field.type) for test in _STATISTICS_OF)
     }
-    for group in range(found.num_row_groups):
-        for at in range(found.num_columns):
-            column = found.row_group(group).column(at)
+    for group in range(footer.num_row_groups):
+        for at in range(footer.num_columns):
+            column = footer.row_group(group).column(at)
             name, bounds = column.path_in_schema, column.statistics
-            is_nested = found.schema.column(at).max_definition_level > 1
+            is_nested = footer.schema.column(at).max_definition_level > 1
             if name not in wanted or is_nested or bounds is None or not bounds.has_null_count:
                 continue
             nulls[name] = nulls.get(name, 0) + bounds.null_count
@@ -42,7 +42,7 @@ def delta_statistics(found: pq.FileMetaData) -> dict[str, Any]:
                 low[name] = min(low.get(name, bounds.min), bounds.min)
                 high[name] = max(high.get(name, bounds.max), bounds.max)
     return {
-        "numRecords": found.num_rows,
+        "numRecords": footer.num_rows,
         "minValues": {name: _as_json(value) for name, value in low.items()},
         "maxValues": {name: _as_json(value) for name, value in high.items()},
         "nullCount": nulls,

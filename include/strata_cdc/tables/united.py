@@ -62,11 +62,11 @@ def as_schema(changes: pa.Table, schema: pa.Schema, before: pa.Schema | None = N
 
 
 def _united(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]]) -> Columns:
-    found: Columns = {}
+    united_columns: Columns = {}
     for field, column in columns:
         name = plain_name(field)
-        found[name] = _filled(name, found[name], column) if name in found else column
-    return found
+        united_columns[name] = _filled(name, united_columns[name], column) if name in united_columns else column
+    return united_columns
 
 
 def _filled(name: str, first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -95,8 +95,8 @@ def _as_fields(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]], schema: pa.S
     return {field.name: _of_type(field, by_name.get(fold_name(field.name), [])) for field in schema}
 
 
-def _of_type(field: pa.Field, found: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    for column in found:
-        if column.type == field.type or len(found) == 1:
+def _of_type(field: pa.Field, columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    for column in columns:
+        if column.type == field.type or len(columns) == 1:
             return column
     raise Usage(f"the change table has no column of type {field.type} for {field.name}")

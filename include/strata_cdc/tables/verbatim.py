@@ -75,13 +75,13 @@ def exact_changes(changes: pa.Table, definition: TableDefinition) -> pa.Table:
 
 def has_values(columns: Mapping[str, pa.ChunkedArray], names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
     """For each column, including text columns, whether a row has a value in it or in its text column."""
-    found = {}
+    present = {}
     for name in names:
         of = column_of_verbatim(name)
         beside = column_name(of) if of is not None else verbatim_name(own_name(name))
-        either = [columns[one].is_valid() for one in (name, beside) if one in columns]
-        found[name] = either[0] if len(either) == 1 else pc.or_(*either)
-    return found
+        either = [columns[column].is_valid() for column in (name, beside) if column in columns]
+        present[name] = either[0] if len(either) == 1 else pc.or_(*either)
+    return present
 
 
 def coalesced(first: Columns, second: Columns, names: Sequence[str]) -> Columns:
@@ -106,13 +106,13 @@ def image_texts(invalid: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
     """The map with only the texts of images of one kind, by their columns' names; without differences of documents."""
     if invalid.null_count == len(invalid):
         return invalid
-    found = []
+    texts = []
     for entries in invalid.to_pylist():
         # For a document, the text is a list of differences; all other texts begin with a digit.
         own = [(name, text) for name, text in entries or () if text[:1].isdigit()]
         own = [(name.removeprefix(f"{BEFORE}."), text) for name, text in own if name.startswith(BEFORE) is bool(prefix)]
-        found.append(own or None)
-    return pa.chunked_array([pa.array(found, INVALID)])
+        texts.append(own or None)
+    return pa.chunked_array([pa.array(texts, INVALID)])
 
 
 def opened(invalid: pa.ChunkedArray | None, names: Iterable[str], count: int, image: str = "") -> Columns:
@@ -124,8 +124,8 @@ def opened(invalid: pa.ChunkedArray | None, names: Iterable[str], count: int, im
         count: Number of rows.
         image: Prefix of the names of columns in the map.
     """
-    found = pa.chunked_array([pa.nulls(count, INVALID)]) if invalid is None else invalid
-    return {name: _texts(found, f"{image}{column_of_verbatim(name)}") for name in names}
+    invalid_texts = pa.chunked_array([pa.nulls(count, INVALID)]) if invalid is None else invalid
+    return {name: _texts(invalid_texts, f"{image}{column_of_verbatim(name)}") for name in names}
 
 
 def closed(rows: pa.Table | pa.RecordBatch) -> pa.Array | None:

@@ -77,14 +77,15 @@ class ViewLayout(Struct, frozen=True):
         Args:
             fields: The columns of each change table that exists.
         """
-        found: dict[tuple[str, int, tuple[ColumnSource, ...], RowEnd | None], list[int]] = {}
+        versions_by_form: dict[tuple[str, int, tuple[ColumnSource, ...], RowEnd | None], list[int]] = {}
         for at, (era, stage) in enumerate(zip(self.life.eras, self.stages.of_eras, strict=True)):
             if era.name in fields:
                 there = fields[era.name]
                 alike = str(era.name), stage, self.places(at, there), self._end(at, there)
-                found.setdefault(alike, []).append(era.version_id)
+                versions_by_form.setdefault(alike, []).append(era.version_id)
         return tuple(
-            Branch(name, tuple(versions), places, stage, end) for (name, stage, places, end), versions in found.items()
+            Branch(name, tuple(versions), places, stage, end)
+            for (name, stage, places, end), versions in versions_by_form.items()
         )
 
 
@@ -112,7 +113,7 @@ def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
         key_of: Gives the columns of a version's key, by folded name.
     """
     layout = _layout(lifetime, key_of, key_stages(lifetime.eras, key_of, _shows_other))
-    then = [one for at in range(len(layout.shown)) for one in _shown_in_stages(lifetime, layout.stages, at)]
+    then = [places for at in range(len(layout.shown)) for places in _shown_in_stages(lifetime, layout.stages, at)]
     return replace(layout, in_stages=(*layout.in_stages, *then))
 
 

@@ -172,7 +172,12 @@ class SinkTracker:
         return before is not None and before.is_known and before.definition == entry.definition
 
     def _removals(self, change: LandedSchemaChange, requested: tuple[Change, ...]) -> Iterator[RowRemoval]:
-        asked = {name: one for one in requested if isinstance(one, RemoveRows) for name in one.names}
+        asked = {
+            name: ddl_change
+            for ddl_change in requested
+            if isinstance(ddl_change, RemoveRows)
+            for name in ddl_change.names
+        }
         for name in sorted({*asked, *(TableName(table.database, table.table) for table in change.tables)}):
             effect = _effect(change, asked.get(name), name)
             yield RowRemoval(change.seq, None, change.offset, name, change.query, effect)
@@ -189,11 +194,15 @@ def _effect(change: LandedSchemaChange, asked: RemoveRows | None, name: TableNam
 def _requested(change: LandedSchemaChange) -> tuple[Change, ...]:
     """What the statement requests; nothing if it is in a form that only TiDB has."""
     requested = read_ddl_or_gap(change.query, DdlContext(change.database)) if change.query else ()
-    if any(isinstance(one, Unreadable) for one in requested):
+    if any(isinstance(ddl_change, Unreadable) for ddl_change in requested):
         return ()
     # The sink's own tables say what became of them.
     names = {TableName(table.database, table.table) for table in change.tables}
-    return tuple(one for one in requested if not isinstance(one, AlterTable) or one.name in names or one.new_name)
+    return tuple(
+        ddl_change
+        for ddl_change in requested
+        if not isinstance(ddl_change, AlterTable) or ddl_change.name in names or ddl_change.new_name
+    )
 
 
 def _entry(table: LandedTable) -> TableChange:

@@ -117,13 +117,13 @@ def _differences(table: TableName, members: list[Member]) -> Iterator[str]:
     by_member = {member.name: parts_of(member.tables[table]) for member in members}
     by_name = {member.name: member for member in members}
     for part in sorted({part for parts in by_member.values() for part in parts}):
-        found: dict[str, list[str]] = {}
+        members_by_form: dict[str, list[str]] = {}
         for name, parts in by_member.items():
-            found.setdefault(parts.get(part, _ABSENT), []).append(name)
-        if len(found) > 1:
+            members_by_form.setdefault(parts.get(part, _ABSENT), []).append(name)
+        if len(members_by_form) > 1:
             sides = [
                 f"{said} in {', '.join(names)}, {by_name[names[0]].made_by(table, part)}"
-                for said, names in found.items()
+                for said, names in members_by_form.items()
             ]
             yield f"{table}: {part} is " + "; ".join(sides)
 

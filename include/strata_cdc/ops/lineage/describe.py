@@ -97,10 +97,10 @@ class _Run:
     def part(self, lake: str, table: TableName, published: Sequence[PublishedTable]) -> TableFacts:
         name = str(table)
         versions = {version for verdict in self._verdicts.values() for version in _versions(verdict, name)}
-        versions.update(version for one in published for version in one.schema_versions)
+        versions.update(version for commit in published for version in commit.schema_versions)
         definitions = self._definitions(table, versions)
         url = table_url(lake, self._plan.source, table)
-        newest = max((one.delta_version for one in published), default=None)
+        newest = max((commit.delta_version for commit in published), default=None)
         written = open_changes(lake, self._plan.source, table, newest) if published else None
         columns = written.columns if written else ()
         return TableFacts(
@@ -108,7 +108,7 @@ class _Run:
             columns=_described(definitions[-1]) if definitions else (),
             versions=tuple(sorted(versions)),
             gtid_executed=self._plan.intervals[-1].gtid_executed if self._plan.intervals else "",
-            rows=sum(one.rows for one in published),
+            rows=sum(commit.rows for commit in published),
             url=url,
             delta_version=newest,
             fields=tuple(Field(field.name, str(field.type)) for field in columns),
@@ -118,12 +118,12 @@ class _Run:
 
     def _definitions(self, table: TableName, versions: Iterable[int]) -> list[TableDefinition]:
         """Of these versions, the newest last."""
-        found = {
-            one.version_id: one.definition
-            for one in self._plan.versions
-            if (one.database, one.table) == (table.database, table.table)
+        definitions = {
+            planned.version_id: planned.definition
+            for planned in self._plan.versions
+            if (planned.database, planned.table) == (table.database, table.table)
         }
-        return [definition_from_json(found[version]) for version in sorted(versions) if version in found]
+        return [definition_from_json(definitions[version]) for version in sorted(versions) if version in definitions]
 
     def _findings(self, name: str) -> Iterator[CheckFact]:
         """Each check once, whatever number of versions and intervals it was made for; failures of the stream as well,
@@ -138,9 +138,11 @@ class _Run:
 
     def _each(self, name: str) -> Iterator[CheckFact]:
         for suite in self._judged:
-            for one in suite.rules if suite.table == name else ():
-                rule, broken = one.rule, one.found.unexpected
-                yield CheckFact(rule.expectation, rule.column, one.success, str(rule.severity), rule.because, broken)
+            for outcome in suite.rules if suite.table == name else ():
+                rule, broken = outcome.rule, outcome.found.unexpected
+                yield CheckFact(
+                    rule.expectation, rule.column, outcome.success, str(rule.severity), rule.because, broken
+                )
         for verdict in self._verdicts.values():
             for failure in verdict.failures:
                 if failure.table in {"", name} and not (failure.table and self._judged):
@@ -181,10 +183,10 @@ def _of_mirror(lake: str, source: str, mirror: Mirror) -> MirrorPart:
 
 def _continued(names: Iterable[str], columns: Iterable[pa.Field]) -> CameFrom:
     """A column that has had several types is several columns of the change table."""
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for field in columns:
-        found.setdefault(plain_name(field), []).append(field.name)
-    return {name: tuple(found[name]) for name in names if name in found}
+        fields.setdefault(plain_name(field), []).append(field.name)
+    return {name: tuple(fields[name]) for name in names if name in fields}
 
 
 def _versions(verdict: IntervalVerdict, name: str) -> Iterator[int]:
@@ -202,12 +204,12 @@ def _came_from(columns: Iterable[pa.Field], definitions: Sequence[TableDefinitio
     columns = list(columns)
     if not columns:
         return {}
-    found: dict[str, dict[str, None]] = {}
+    sources: dict[str, dict[str, None]] = {}
     for definition in definitions:
         incoming = OUTPUT.stored(state_schema(definition))
         names: Mapping[str, str] = place_columns(columns, incoming).names
         for column, field in zip(definition.columns, incoming, strict=True):
             for name in (names.get(field.name, field.name), BEFORE):
-                found.setdefault(name, {})[column.name] = None
+                sources.setdefault(name, {})[column.name] = None
     order = [field.name for field in columns if field.name == BEFORE or field.name not in METADATA]
-    return {name: tuple(found[name]) for name in order if name in found}
+    return {name: tuple(sources[name]) for name in order if name in sources}

@@ -76,9 +76,9 @@ def _made(store: SchemaStore, source: str, entries: Iterable[StoredEntry]) -> se
     """Version and table of all that was not there before."""
     names = {entry.name for entry in entries if entry.origin is VersionOrigin.DDL and entry.fingerprint}
     is_there: dict[TableName, bool] = {}
-    found = set()
+    made = set()
     for entry in store.timeline(source, names) if names else ():
         if entry.fingerprint and not is_there.get(entry.name, False):
-            found.add((entry.version_id, entry.name))
+            made.add((entry.version_id, entry.name))
         is_there[entry.name] = entry.fingerprint is not None
-    return found
+    return made

@@ -122,10 +122,10 @@ def _place(batch: pa.RecordBatch, name: str) -> int:
 
 def _listed(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
     """Whether a row's list (or map) has a name."""
-    found = batch.column(_place(batch, column))
-    if found.null_count == len(found):
+    values = batch.column(_place(batch, column))
+    if values.null_count == len(values):
         return _no(batch)
-    rows = ([key for key, _ in row] if column == "_invalid" and row else row for row in found.to_pylist())
+    rows = ([key for key, _ in row] if column == "_invalid" and row else row for row in values.to_pylist())
     return pa.array([name in (row or ()) for row in rows])
 
 

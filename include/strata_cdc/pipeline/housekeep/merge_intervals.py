@@ -249,13 +249,13 @@ class _Merger:
     def _runs_of(self, begin: int) -> list[_Run]:
         """The runs that may have something to do with the intervals of a span."""
         lake, source = self._source.lake, self._source.name
-        found = []
+        runs = []
         for name in list_folders(runs_url(lake, source)):
             parsed = RunName.parse(name)
             # Names have whole seconds.
             if parsed and parsed.start < begin + 2 * self._span and parsed.end + _SECOND > begin:
-                found.append(self._run(name, parsed))
-        return found
+                runs.append(self._run(name, parsed))
+        return runs
 
     def _run(self, name: str, parsed: RunName) -> _Run:
         folder = run_folder(self._source.lake, self._source.name, name)
@@ -293,8 +293,8 @@ class _Run(Struct, frozen=True):
 def _delete_runs(source: Source, engine: sa.Engine, before: int) -> Iterator[MergeStep]:
     """Deletes the folders of published runs from before a time (microseconds UTC) whose intervals are part of longer
     ones. Those whose checks have something to show stay."""
-    found = ((name, RunName.parse(name)) for name in list_folders(runs_url(source.lake, source.name)))
-    runs = [(name, run) for name, run in found if run is not None and run.end < before]
+    named = ((name, RunName.parse(name)) for name in list_folders(runs_url(source.lake, source.name)))
+    runs = [(name, run) for name, run in named if run is not None and run.end < before]
     if not runs:
         return
     first, last = min(run.start for _, run in runs), max(run.end for _, run in runs)

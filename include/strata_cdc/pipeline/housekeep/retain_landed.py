@@ -128,7 +128,9 @@ def _delete(source: Source, segments: list[LandedSegment], described: tuple[Dele
     folder = landing_folder(source.lake, source.name)
     name = f"{segments[0].name.ordinal:010d}-{segments[-1].name.ordinal:010d}.json"
     # The list first: it may name a segment that is still there, never the other way round.
-    folder.folder(DELETED_FOLDER).write(name, json.dumps([to_plain(one) for one in described], indent=1).encode())
+    folder.folder(DELETED_FOLDER).write(
+        name, json.dumps([to_plain(deleted) for deleted in described], indent=1).encode()
+    )
     for segment in segments:
         # The segment first: an index without its segment is a leftover, which the next landing removes.
         folder.delete(str(segment.name))
@@ -142,8 +144,8 @@ class _Need:
         position = SchemaStore(engine).position(source.name)
         self._tracked = position.seq if position else 0
         # Those that own something of what is still in the lake.
-        found = IntervalLedger(engine).after(source.name, stream.first_seq - 1)
-        self._intervals = sorted(found, key=lambda interval: interval.last_seq)
+        intervals = IntervalLedger(engine).after(source.name, stream.first_seq - 1)
+        self._intervals = sorted(intervals, key=lambda interval: interval.last_seq)
         self._lasts = [interval.last_seq for interval in self._intervals]
         ledger, wanted = TableIntervalLedger(engine), wanted_tables(source, engine, stream)
         self._uncounted = set(ledger.uncounted(source.name))
@@ -207,11 +209,11 @@ class _Need:
 
     def _owners(self, first: int, last: int) -> list[ClosedInterval] | None:
         """The intervals that own all transactions from the first to the last; None if one of these has no owner."""
-        found = []
+        owners = []
         following = first
         for interval in self._intervals[bisect_left(self._lasts, first) :]:
             if interval.first_seq >= following or following > last:
                 break
-            found.append(interval)
+            owners.append(interval)
             following = max(following, interval.last_seq + 1)
-        return found if following > last else None
+        return owners if following > last else None

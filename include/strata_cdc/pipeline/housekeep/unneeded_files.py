@@ -61,18 +61,18 @@ def delete_unneeded(source: Source, table: TableName, *, now: int) -> int:
         LakeUnavailableError: The lake does not answer.
     """
     url, before = table_url(source.lake, source.name, table), now - HOURS * _HOUR
-    found = _unneeded(source, table, url, before)
-    if not found:
+    unneeded = _unneeded(source, table, url, before)
+    if not unneeded:
         return 0
     # After the files: a run that is planned later writes its files anew, and then they are young.
     spans = _spans_of_runs(source)
     count = 0
-    for folder in sorted({path.rpartition("/")[0] for path in found}):
+    for folder in sorted({path.rpartition("/")[0] for path in unneeded}):
         start = _start_of(folder)
         if start is None or any(begin <= start < end for begin, end in spans):
             continue
         times = file_times(f"{url}/{folder}")
-        for path in found:
+        for path in unneeded:
             file = f"{url}/{path}"
             if path.rpartition("/")[0] == folder and times.get(file, before) < before:
                 delete_file(file)

@@ -70,10 +70,10 @@ class LeftOut:
 
 def _joined(numbers: Sequence[int], intervals: Sequence[Interval]) -> Ranges:
     """Neighbours as one range."""
-    found: Ranges = []
+    ranges: Ranges = []
     before = None
     for number in numbers:
         start = intervals[number].start
-        found[-1:] = [(found[-1][0], start)] if before == number - 1 and found else [*found[-1:], (start, start)]
+        ranges[-1:] = [(ranges[-1][0], start)] if before == number - 1 and ranges else [*ranges[-1:], (start, start)]
         before = number
-    return found
+    return ranges

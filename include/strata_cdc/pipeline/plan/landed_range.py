@@ -57,15 +57,15 @@ def range_definitions(
     prepared = (each.seq for each in stream.undecided_at(after).prepared())
     first = min([after + 1, until, *prepared])
     begins = {entry.seq for entry in store.timeline(source.name, {table}) if first < entry.seq <= until}
-    found = {}
+    definitions = {}
     for seq in sorted({first, *begins}):
         # Where the table is not there or not known, it may have no rows; if it has some, the plan refuses them.
         with suppress(SchemaGapError):
             version = history.at(table, AtSeq(seq))
-            found[version.version_id] = version.definition
-    if not found:
+            definitions[version.version_id] = version.definition
+    if not definitions:
         history.at(table, AtSeq(until))
-    return [found[version] for version in sorted(found)]
+    return [definitions[version] for version in sorted(definitions)]
 
 
 def range_slices(
@@ -82,7 +82,7 @@ def range_slices(
     if after >= until:
         return ()
     plan = draft_range(source, engine, stream, table, after, until)
-    held = [one.held for one in plan.tables if one.held is not None]
+    held = [planned.held for planned in plan.tables if planned.held is not None]
     for facts in [*(refused.error for refused in plan.refused), *held]:
         raise error_of(facts).located(table=str(table), source=source.name)
     _refuse_missing(source, stream, plan, after, until)

@@ -50,7 +50,11 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
         with failing.note(name):
             entries = lineage(store, source, name)
             missing = {entry.seq for entry in entries if entry.gap is not None}
-            missing |= {one.seq for one in of_databases if one.gap is not None and one.name.database == name.database}
+            missing |= {
+                version.seq
+                for version in of_databases
+                if version.gap is not None and version.name.database == name.database
+            }
             own = {*missing, *unlogged.get(name, ()), *unlogged.get(EVERY_TABLE, ())}
             past = EarlierTable(
                 name.database,

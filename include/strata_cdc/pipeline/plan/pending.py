@@ -206,7 +206,9 @@ class _Taker:
         while True:
             work = [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
             stored = self._marks.overlapping(self._source.name, span.start, span.end)
-            if {(one.interval.start, one.interval.end) for one in work} <= {(one.start, one.end) for one in stored}:
+            if {(part.interval.start, part.interval.end) for part in work} <= {
+                (part.start, part.end) for part in stored
+            }:
                 return work
             # Upkeep has merged some of them meanwhile, so that their rows were not found.
             self._known = None
@@ -282,7 +284,7 @@ class _Taker:
         return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
 
     def _left(self, span: TimeSpan, work: Iterable[Work]) -> RunRemainder:
-        taken = {(one.interval.start, name.database, name.table) for one in work for name in one.tables}
+        taken = {(part.interval.start, name.database, name.table) for part in work for name in part.tables}
         left = [
             piece
             for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end))
@@ -338,15 +340,17 @@ class _Taker:
         """The time that intervals own. A year has a hundred thousand of them: those that follow each other are one."""
         if self._known is None:
             runs = self._marks.runs(self._source.name)
-            self._known = [Interval(one.start, one.end, one.first_seq, one.last_seq, "") for one in runs]
+            self._known = [Interval(run.start, run.end, run.first_seq, run.last_seq, "") for run in runs]
         return self._known
 
     def _existing(self, span: TimeSpan, opened: frozenset[int] | None) -> Iterator[Interval]:
         """The intervals that share time with a span in which all time is owned; of these only those that are open."""
         name = self._source.name
         if opened is None:
-            found = self._marks.overlapping(name, span.start, span.end)
-            yield from (_interval(one) for one in found if one.end > span.start and one.start < span.end)
+            overlapping = self._marks.overlapping(name, span.start, span.end)
+            yield from (
+                _interval(closed) for closed in overlapping if closed.end > span.start and closed.start < span.end
+            )
             return
         starts = sorted(start for start in opened if span.start <= start < span.end)
         for at in range(0, len(starts), _AT_ONCE):

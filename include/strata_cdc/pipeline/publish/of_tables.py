@@ -58,12 +58,12 @@ class FindingsOfTables:
 
     def errors(self, table: str) -> list[Failure]:
         """What prevents publishing the table: its own errors, and those of the stream, in the verdict's order."""
-        found = sorted({**dict(self._failures.get("", ())), **dict(self._failures.get(table, ()))}.items())
-        return [failure for _, failure in found if failure.severity is Severity.ERROR]
+        failures = sorted({**dict(self._failures.get("", ())), **dict(self._failures.get(table, ()))}.items())
+        return [failure for _, failure in failures if failure.severity is Severity.ERROR]
 
 
 def _by_table(files: Iterable[StagedFile]) -> dict[_Key, list[StagedFile]]:
-    found: dict[_Key, list[StagedFile]] = {}
+    by_table: dict[_Key, list[StagedFile]] = {}
     for file in files:
-        found.setdefault((file.interval, file.database, file.table), []).append(file)
-    return found
+        by_table.setdefault((file.interval, file.database, file.table), []).append(file)
+    return by_table

@@ -140,9 +140,9 @@ class PublishReport(Struct, frozen=True):
         """
         if self.withheld:
             first = self.withheld[0]
-            names = sorted({one.table for one in self.withheld})
+            names = sorted({table.table for table in self.withheld})
             others = f" and of {counted(len(names) - 1, 'other table')}" if len(names) > 1 else ""
-            withheld = sum(one.rows for one in self.withheld)
+            withheld = sum(table.rows for table in self.withheld)
             are = "is" if withheld == 1 else "are"
             raise ChecksFailedError(
                 f"{counted(withheld, 'row')} of {first.table}{others} {are} not published: {first.reason.message}",
@@ -201,7 +201,7 @@ class Publication:
         self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
         self._files = FilesOfTables(self._decoded, (interval.start for interval in self.plan.intervals))
         self._findings = {start: FindingsOfTables(verdict) for start, verdict in self.verdicts.items()}
-        self._refused = {(one.interval, one.table): one.error for one in reversed(self.plan.refused)}
+        self._refused = {(rows.interval, rows.table): rows.error for rows in reversed(self.plan.refused)}
         for interval in self.plan.intervals:
             self._refuse_unjudged(interval)
 
@@ -348,14 +348,14 @@ class Publication:
             tables=published,
             withheld=tuple(
                 WithheldTable(
-                    table=one.planned.name,
-                    interval=one.planned.interval,
-                    state=one.state,
-                    rows=one.planned.counted - one.published_rows,
-                    reason=one.reason,
+                    table=of_table.planned.name,
+                    interval=of_table.planned.interval,
+                    state=of_table.state,
+                    rows=of_table.planned.counted - of_table.published_rows,
+                    reason=of_table.reason,
                 )
-                for one in outcomes
-                if one.reason is not None
+                for of_table in outcomes
+                if of_table.reason is not None
             ),
             cleared=is_done_before,
         )

@@ -42,8 +42,8 @@ def stored_verdicts(publication: Publication, *, judged_at: int) -> Iterator[Sto
 
 def digest_of(files: Iterable[StagedFile]) -> str:
     """Identity of the files of one table, wherever they are kept; empty for none."""
-    found = [(str(file.name), file.digest) for file in files]
-    return staged_digest(found) if found else ""
+    digests = [(str(file.name), file.digest) for file in files]
+    return staged_digest(digests) if digests else ""
 
 
 def _of_table(
@@ -55,12 +55,12 @@ def _of_table(
     aside: Sequence[StagedFile],
     judged_at: int,
 ) -> StoredVerdict:
-    found, failures = findings.of(planned.full_name), findings.failures(planned.full_name)
+    finding, failures = findings.of(planned.full_name), findings.failures(planned.full_name)
     details = VerdictDetails(
         run=run,
-        versions=found.versions if found else (),
-        rows=found.rows if found else 0,
-        checks=found.checks if found else 0,
+        versions=finding.versions if finding else (),
+        rows=finding.rows if finding else 0,
+        checks=finding.checks if finding else 0,
         failures=_rules(failures),
         staged=digest_of(judged),
         aside=digest_of(aside),

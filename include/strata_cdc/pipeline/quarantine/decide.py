@@ -215,7 +215,7 @@ def _left(source: Source, quarantined: InQuarantine, rest: Sequence[StagedFile])
         return rest[0].why
     piece = quarantined.withheld.piece
     plan = read_plan(run_folder(source.lake, source.name, piece.run or ""))
-    mine = (one.error for one in plan.refused if (one.interval, one.table) == (piece.start, piece.name))
+    mine = (rows.error for rows in plan.refused if (rows.interval, rows.table) == (piece.start, piece.name))
     return next(mine, None)
 
 

@@ -74,19 +74,19 @@ def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list
     folded = folds_names(source.name, engine)
     ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(source.name)}
     kept: dict[str, tuple[StagedFile, ...]] = {}
-    found = []
-    for one in withheld(engine, source.name):
-        end = ends[one.piece.start]
-        if _is_meant(one, end, selection, folded=folded):
-            folder = quarantine_folder(source.lake, source.name, one.piece.start, one.piece.run or "")
+    entries = []
+    for rows in withheld(engine, source.name):
+        end = ends[rows.piece.start]
+        if _is_meant(rows, end, selection, folded=folded):
+            folder = quarantine_folder(source.lake, source.name, rows.piece.start, rows.piece.run or "")
             if folder not in kept:
                 kept[folder] = _files_in(folder)
             mine = [
-                file for file in kept[folder] if (file.database, file.table) == (one.piece.database, one.piece.table)
+                file for file in kept[folder] if (file.database, file.table) == (rows.piece.database, rows.piece.table)
             ]
             judged, aside = _parts(mine)
-            found.append(InQuarantine(one, end, folder, judged, aside))
-    return found
+            entries.append(InQuarantine(rows, end, folder, judged, aside))
+    return entries
 
 
 def _is_meant(interval: WithheldInterval, end: int, selection: QuarantineFilter, *, folded: bool) -> bool:
@@ -104,8 +104,8 @@ def _files_in(folder: str) -> tuple[StagedFile, ...]:
 
 
 def _parts(files: Iterable[StagedFile]) -> tuple[tuple[StagedFile, ...], tuple[StagedFile, ...]]:
-    found = list(files)
+    parts = list(files)
     return (
-        tuple(file for file in found if file.is_publishable),
-        tuple(file for file in found if not file.is_publishable),
+        tuple(file for file in parts if file.is_publishable),
+        tuple(file for file in parts if not file.is_publishable),
     )

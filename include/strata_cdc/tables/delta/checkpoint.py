@@ -61,7 +61,7 @@ def _write_local(table: Path, version: int) -> None:
     for start in [*sorted((number for number in numbers if number < version), reverse=True), -1]:
         with _beside(table) as made:
             links = [] if start < 0 else [f"{start:0{_DIGITS}d}{_CHECKPOINT}"]
-            links += [f"{one:0{_DIGITS}d}.json" for one in range(max(start, 0), version + 1)]
+            links += [f"{commit:0{_DIGITS}d}.json" for commit in range(max(start, 0), version + 1)]
             for name in links:
                 os.link(log / name, made / _LOG / name)
             try:

@@ -57,8 +57,8 @@ def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
             # A file system for each of 10,000 tables would take longer than looking for their files.
             return frozenset(url for url, file in files.items() if Path(file).is_file())
         places = [arrow_file_system(file) for file in files.values()]
-        found = places[0][0].get_file_info([path for _, path in places])
-        return frozenset(url for url, info in zip(known, found, strict=True) if info.type == FileType.File)
+        infos = places[0][0].get_file_info([path for _, path in places])
+        return frozenset(url for url, info in zip(known, infos, strict=True) if info.type == FileType.File)
 
 
 def _table(url: str) -> DeltaTable:
@@ -219,12 +219,12 @@ def live_files(actions: pa.Table, start: int | None = None, end: int | None = No
     """
     if actions.num_rows == 0:
         return {}
-    found = pa.table([actions["path"], actions[f"partition.{INTERVAL}"].cast(pa.int64())], ["path", "start"])
-    found = _between(found, "start", None if start is None else start - 1, None if end is None else end - 1)
+    files = pa.table([actions["path"], actions[f"partition.{INTERVAL}"].cast(pa.int64())], ["path", "start"])
+    files = _between(files, "start", None if start is None else start - 1, None if end is None else end - 1)
     # The list has the paths as in the log, percent-encoded; RemoveAction encodes its argument itself (deltalake 1.6).
     # This matters for files that Strata did not write: the folders of `optimize` have colons and blanks in their names.
-    paths = [unquote(path) for path in found["path"].to_pylist()]
-    return dict(zip(paths, found["start"].to_pylist(), strict=True))
+    paths = [unquote(path) for path in files["path"].to_pylist()]
+    return dict(zip(paths, files["start"].to_pylist(), strict=True))
 
 
 def bounds_of(actions: pa.Table, column: str, after: int | None, last: int | None) -> dict[str, tuple[int, int]]:
@@ -242,17 +242,17 @@ def bounds_of(actions: pa.Table, column: str, after: int | None, last: int | Non
     low, high, nulls = (actions[name] for name in names)
     if not (pa.types.is_integer(low.type) and pa.types.is_integer(high.type)):
         return {}
-    found = pa.table([actions["path"], low, high], ["path", "low", "high"]).filter(pc.equal(nulls, 0))
-    found = _between(_between(found, "high", after, None), "low", None, last).drop_null()
-    rows = zip(*(found[name].to_pylist() for name in ("path", "low", "high")), strict=True)
+    ranges = pa.table([actions["path"], low, high], ["path", "low", "high"]).filter(pc.equal(nulls, 0))
+    ranges = _between(_between(ranges, "high", after, None), "low", None, last).drop_null()
+    rows = zip(*(ranges[name].to_pylist() for name in ("path", "low", "high")), strict=True)
     return {unquote(path): (low, high) for path, low, high in rows}
 
 
-def _between(found: pa.Table, column: str, after: int | None, last: int | None) -> pa.Table:
+def _between(rows: pa.Table, column: str, after: int | None, last: int | None) -> pa.Table:
     """The rows with after < value <= last; in Arrow, since there may be a hundred thousand."""
     if after is not None:
-        found = found.filter(pc.greater(found[column], after))
-    return found if last is None else found.filter(pc.less_equal(found[column], last))
+        rows = rows.filter(pc.greater(rows[column], after))
+    return rows if last is None else rows.filter(pc.less_equal(rows[column], last))
 
 
 def columns_of(table: DeltaTable) -> pa.Schema:

@@ -45,14 +45,14 @@ def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found: dict[int, DeltaTable] = {}
+    generations: dict[int, DeltaTable] = {}
     if not _has_generations(url):
-        return found
+        return generations
     number = (table.transaction_version(_FOLDED) or 1) + 1
     while (generation := open_table(_folder(url, number))) is not None:
-        found[number] = generation
+        generations[number] = generation
         number += 1
-    return found
+    return generations
 
 
 def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:

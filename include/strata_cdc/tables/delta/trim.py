@@ -55,12 +55,12 @@ def trim_log(table: DeltaTable, url: str, *, hours: int, needed: int | None) -> 
     log = f"{url}/_delta_log"
     before = time.time_ns() // 1000 - hours * _HOUR_MICROS
     times = file_times(log)
-    found = {(int(name["version"]), file): name["kind"] for file in times if (name := _named(file))}
-    old = [version for (version, file), kind in found.items() if kind != "json" and times[file] < before]
+    kinds = {(int(name["version"]), file): name["kind"] for file in times if (name := _named(file))}
+    old = [version for (version, file), kind in kinds.items() if kind != "json" and times[file] < before]
     if not old:
         return 0
     last = min(max(old) - 1, table.version() if needed is None else needed)
-    gone = sorted(key for key in found if key[0] <= last)
+    gone = sorted(key for key in kinds if key[0] <= last)
     for _, file in gone:
         delete_file(file)
     return len(gone)

@@ -26,21 +26,21 @@ def converted(values: pa.Array, pair: Pair) -> pa.Array:
     Raises:
         ReadAgainError: The server changed some of them in a way that is not known.
     """
-    return CONVERSIONS[value_class(pair.one.kind), value_class(pair.other.kind)](values, pair)
+    return CONVERSIONS[value_class(pair.old.kind), value_class(pair.new.kind)](values, pair)
 
 
 def _printed(values: pa.Array, pair: Pair) -> pa.Array:
     """Numbers as texts that MySQL prints."""
-    column_type = pair.one
+    column_type = pair.old
     if pa.types.is_floating(values.type):
         text = float_text if column_type.kind is TypeKind.FLOAT else double_text
         return by_value(values, text, pa.string())
     if pa.types.is_decimal(values.type) and values.type.scale:
         return numbers.decimal_text(values)
-    found = numbers.as_integers(values).cast(pa.string())
+    printed = numbers.as_integers(values).cast(pa.string())
     if column_type.kind is TypeKind.YEAR:
-        return pc.utf8_lpad(found, 4, "0")
-    return pc.utf8_lpad(found, column_type.length, "0") if column_type.zerofill and column_type.length else found
+        return pc.utf8_lpad(printed, 4, "0")
+    return pc.utf8_lpad(printed, column_type.length, "0") if column_type.zerofill and column_type.length else printed
 
 
 def _as_text(show: Callable[[pa.Array, Pair], pa.Array]) -> Callable[[pa.Array, Pair], pa.Array]:
@@ -56,14 +56,14 @@ def _as_it_is(values: pa.Array, _pair: Pair) -> pa.Array:
 
 
 def _geometry_bytes(values: pa.Array, pair: Pair) -> pa.Array:
-    found = [
+    geometries = [
         None if value is None else value["srid"].to_bytes(4, "little") + value["wkb"] for value in values.to_pylist()
     ]
-    return texts.to_bytes(pa.array(found, pa.binary()), pair)
+    return texts.to_bytes(pa.array(geometries, pa.binary()), pair)
 
 
 def _vector(values: pa.Array, pair: Pair) -> pa.Array:
-    if (pc.max(pc.list_value_length(values)).as_py() or 0) > (pair.other.length or 0):
+    if (pc.max(pc.list_value_length(values)).as_py() or 0) > (pair.new.length or 0):
         pair.refuse("values have more dimensions")
     return values
 
@@ -75,24 +75,24 @@ CONVERSIONS: Final[dict[tuple[ValueClass, ValueClass], Callable[[pa.Array, Pair]
     **{(_C.YEAR, other): numbers.from_integers for other in (_C.INTEGER, _C.DECIMAL, _C.FLOATING)},
     **{(_C.DECIMAL, other): numbers.from_decimal for other in (_C.INTEGER, _C.DECIMAL, _C.FLOATING)},
     **{(_C.FLOATING, other): numbers.from_floating for other in (_C.INTEGER, _C.DECIMAL, _C.FLOATING)},
-    **{(one, _C.TEXT): _as_text(_printed) for one in (_C.INTEGER, _C.DECIMAL, _C.FLOATING, _C.YEAR)},
-    **{(one, _C.BYTES): _as_bytes(_printed) for one in (_C.INTEGER, _C.DECIMAL)},
+    **{(kind, _C.TEXT): _as_text(_printed) for kind in (_C.INTEGER, _C.DECIMAL, _C.FLOATING, _C.YEAR)},
+    **{(kind, _C.BYTES): _as_bytes(_printed) for kind in (_C.INTEGER, _C.DECIMAL)},
     (_C.INTEGER, _C.ENUM): labels.label_of_numbers,
     **{(_C.TEXT, other): texts.text_to_number for other in (_C.INTEGER, _C.DECIMAL, _C.FLOATING, _C.YEAR)},
     (_C.TEXT, _C.TEXT): texts.to_text,
     (_C.TEXT, _C.BYTES): texts.text_to_bytes,
     (_C.BYTES, _C.TEXT): texts.bytes_to_text,
     (_C.BYTES, _C.BYTES): texts.to_bytes,
-    **{(one, other): labels.to_labels for one in (_C.TEXT, _C.ENUM, _C.SET) for other in (_C.ENUM, _C.SET)},
-    **{(one, _C.TEXT): texts.to_text for one in (_C.ENUM, _C.SET, _C.JSON)},
-    **{(one, _C.BYTES): texts.text_to_bytes for one in (_C.ENUM, _C.SET, _C.JSON)},
-    **{(one, _C.INTEGER): labels.numbers_of_labels for one in (_C.ENUM, _C.SET)},
+    **{(kind, other): labels.to_labels for kind in (_C.TEXT, _C.ENUM, _C.SET) for other in (_C.ENUM, _C.SET)},
+    **{(kind, _C.TEXT): texts.to_text for kind in (_C.ENUM, _C.SET, _C.JSON)},
+    **{(kind, _C.BYTES): texts.text_to_bytes for kind in (_C.ENUM, _C.SET, _C.JSON)},
+    **{(kind, _C.INTEGER): labels.numbers_of_labels for kind in (_C.ENUM, _C.SET)},
     **{(_C.TEXT, other): moments.text_to_moment for other in (_C.DATE, _C.DATETIME, _C.TIME)},
     (_C.DATE, _C.DATE): _as_it_is,
     (_C.DATE, _C.DATETIME): moments.date_to_datetime,
     (_C.DATE, _C.TEXT): _as_text(moments.date_to_text),
     (_C.DATE, _C.INTEGER): moments.date_to_integer,
-    **{(one, one): moments.to_fewer_digits for one in (_C.DATETIME, _C.TIMESTAMP, _C.TIME)},
+    **{(kind, kind): moments.to_fewer_digits for kind in (_C.DATETIME, _C.TIMESTAMP, _C.TIME)},
     (_C.DATETIME, _C.TIMESTAMP): moments.datetime_to_timestamp,
     (_C.TIMESTAMP, _C.DATETIME): moments.timestamp_to_datetime,
     (_C.DATETIME, _C.DATE): moments.datetime_to_date,

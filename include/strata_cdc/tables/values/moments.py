@@ -42,21 +42,21 @@ def rounded(micros: Micros, digits: int, *, truncates: bool) -> Micros:
     unit = 10 ** (6 - digits)
     size, sign = np.abs(micros), np.sign(micros)
     rest = size % unit
-    found: Micros = sign * (size - rest + (0 if truncates else (rest * 2 >= unit) * unit))
-    return found
+    result: Micros = sign * (size - rest + (0 if truncates else (rest * 2 >= unit) * unit))
+    return result
 
 
 def to_fewer_digits(values: pa.Array, pair: Pair) -> pa.Array:
     """DATETIME, TIMESTAMP or TIME with fewer digits after the second."""
-    digits = pair.other.length or 0
+    digits = pair.new.length or 0
     micros, nulls = _micros(values)
-    is_time = pair.other.kind is TypeKind.TIME
+    is_time = pair.new.kind is TypeKind.TIME
     if is_time:
-        found = rounded(micros, digits, truncates=pair.truncates)
-        _require_within(np.abs(found), _LONGEST_TIME, pair)
+        rounded_micros = rounded(micros, digits, truncates=pair.truncates)
+        _require_within(np.abs(rounded_micros), _LONGEST_TIME, pair)
     else:
-        found = _rounded_moments(micros, digits, pair)
-    return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
+        rounded_micros = _rounded_moments(micros, digits, pair)
+    return pa.array(rounded_micros, pa.int64(), mask=nulls).cast(pair.target)
 
 
 def date_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
@@ -67,7 +67,7 @@ def date_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
 def datetime_to_timestamp(values: pa.Array, pair: Pair) -> pa.Array:
     """The moment that has this date and time in the session's zone."""
     micros, nulls = _micros(values)
-    rounded_moments = _rounded_moments(micros, pair.other.length or 0, pair) - _offset(pair)
+    rounded_moments = _rounded_moments(micros, pair.new.length or 0, pair) - _offset(pair)
     known = rounded_moments[~nulls]
     # Outside strict mode, the value becomes a zero date.
     if known.size and (known.min() < SECOND or known.max() > _LAST_TIMESTAMP):
@@ -78,7 +78,7 @@ def datetime_to_timestamp(values: pa.Array, pair: Pair) -> pa.Array:
 def timestamp_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
     """The date and time of a moment in the session's zone."""
     micros, nulls = _micros(values)
-    rounded_moments = _rounded_moments(micros + _offset(pair), pair.other.length or 0, pair)
+    rounded_moments = _rounded_moments(micros + _offset(pair), pair.new.length or 0, pair)
     return pa.array(rounded_moments, pa.int64(), mask=nulls).cast(pair.target)
 
 
@@ -99,8 +99,8 @@ def datetime_to_time(values: pa.Array, pair: Pair) -> pa.Array:
     """The time of the day."""
     _require_no_zero_dates(values, pair)
     micros, nulls = _micros(values)
-    found = rounded(micros % DAY, pair.other.length or 0, truncates=pair.truncates)
-    return pa.array(found, pa.int64(), mask=nulls)
+    times = rounded(micros % DAY, pair.new.length or 0, truncates=pair.truncates)
+    return pa.array(times, pa.int64(), mask=nulls)
 
 
 def date_to_text(values: pa.Array, pair: Pair) -> pa.Array:
@@ -112,13 +112,13 @@ def date_to_text(values: pa.Array, pair: Pair) -> pa.Array:
 def datetime_to_text(values: pa.Array, pair: Pair) -> pa.Array:
     """The text that MySQL prints, with as many digits as the column had."""
     _require_no_zero_dates(values, pair)
-    digits = pair.one.length or 0
+    digits = pair.old.length or 0
     return pc.utf8_slice_codeunits(values.cast(pa.string()), 0, 19 + (digits + 1 if digits else 0))
 
 
 def time_to_text(values: pa.Array, pair: Pair) -> pa.Array:
     """The text that MySQL prints, with as many digits as the column had."""
-    digits = pair.one.length or 0
+    digits = pair.old.length or 0
     micros, nulls = _micros(values)
     size = np.abs(micros)
     hours = pc.utf8_lpad(pa.array(size // HOUR, pa.int64(), mask=nulls).cast(pa.string()), 2, "0")
@@ -136,10 +136,10 @@ def datetime_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
     """The number YYYYMMDDhhmmss of the moment after rounding to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
     _require_no_zero_dates(values, pair)
     micros, nulls = _micros(values)
-    found = pa.array(_rounded_moments(micros, 0, replace(pair, truncates=False)), pa.int64(), mask=nulls).cast(
+    moments = pa.array(_rounded_moments(micros, 0, replace(pair, truncates=False)), pa.int64(), mask=nulls).cast(
         pa.timestamp("us")
     )
-    return to_integers(_digits(pc.utf8_slice_codeunits(found.cast(pa.string()), 0, 19)), pair)
+    return to_integers(_digits(pc.utf8_slice_codeunits(moments.cast(pa.string()), 0, 19)), pair)
 
 
 def time_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
@@ -147,21 +147,21 @@ def time_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
     micros, nulls = _micros(values)
     whole = rounded(micros, 0, truncates=False)
     seconds, sign = np.abs(whole) // SECOND, np.sign(whole)
-    found = sign * (seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60)
-    return to_integers(pa.array(found, pa.int64(), mask=nulls), pair)
+    integers = sign * (seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60)
+    return to_integers(pa.array(integers, pa.int64(), mask=nulls), pair)
 
 
 def text_to_moment(values: pa.Array, pair: Pair) -> pa.Array:
     """Texts in exactly the form in which MySQL prints a DATE, DATETIME or TIME, to that type."""
-    form = {TypeKind.DATE: _DATE, TypeKind.TIME: _TIME_TEXT}.get(pair.other.kind, _MOMENT)
+    form = {TypeKind.DATE: _DATE, TypeKind.TIME: _TIME_TEXT}.get(pair.new.kind, _MOMENT)
     pair.require(pc.match_substring_regex(values, form), "texts are no plain dates and times")
-    if pair.other.kind is TypeKind.TIME:
+    if pair.new.kind is TypeKind.TIME:
         return to_fewer_digits(by_value(values, time_of, pa.int64()), pair)
     try:
-        found = values.cast(pa.date32() if pair.other.kind is TypeKind.DATE else pa.timestamp("us"))
+        moments = values.cast(pa.date32() if pair.new.kind is TypeKind.DATE else pa.timestamp("us"))
     except pa.ArrowInvalid:
         pair.refuse("texts are days that no month has")
-    return found if pair.other.kind is TypeKind.DATE else to_fewer_digits(found, pair)
+    return moments if pair.new.kind is TypeKind.DATE else to_fewer_digits(moments, pair)
 
 
 def time_of(text: str) -> int:
@@ -180,9 +180,9 @@ def _rounded_moments(micros: Micros, digits: int, pair: Pair) -> Micros:
     """Rounds up or cuts towards the past, also before 1970."""
     unit = 10 ** (6 - digits)
     rest = micros % unit
-    found: Micros = micros - rest + (0 if pair.truncates else (rest * 2 >= unit) * unit)
-    _require_within(found, _LAST_MOMENT, pair)
-    return found
+    result: Micros = micros - rest + (0 if pair.truncates else (rest * 2 >= unit) * unit)
+    _require_within(result, _LAST_MOMENT, pair)
+    return result
 
 
 def _require_within(micros: Micros, most: int, pair: Pair) -> None:

@@ -49,7 +49,7 @@ def as_integers(values: pa.Array) -> pa.Array:
 def from_integers(values: pa.Array, pair: Pair) -> pa.Array:
     """Integers, bits or years to any number type."""
     values = as_integers(values)
-    family = pair.other.kind.facts.family
+    family = pair.new.kind.facts.family
     if family is Family.DECIMAL:
         return to_decimal(values.cast(pa.decimal128(20, 0)), pair)
     if family is Family.FLOATING:
@@ -59,9 +59,9 @@ def from_integers(values: pa.Array, pair: Pair) -> pa.Array:
 
 def to_integers(values: pa.Array, pair: Pair) -> pa.Array:
     """Integers of any width (including whole decimals) to an integer, BIT or YEAR that can hold them."""
-    found = pc.min_max(values).as_py()
-    least, most = bounds(pair.other)
-    if found["min"] is not None and (found["min"] < least or found["max"] > most):
+    range_ = pc.min_max(values).as_py()
+    least, most = bounds(pair.new)
+    if range_["min"] is not None and (range_["min"] < least or range_["max"] > most):
         pair.refuse("values do not fit")
     if pa.types.is_boolean(pair.target):
         return values.cast(pa.int8()).cast(pair.target)
@@ -70,14 +70,14 @@ def to_integers(values: pa.Array, pair: Pair) -> pa.Array:
 
 def to_decimal(values: pa.Array, pair: Pair) -> pa.Array:
     """Rounds decimals half up, away from zero (`my_decimal_round`)."""
-    decimals = pair.other.decimals or 0
+    decimals = pair.new.decimals or 0
     wide = _wide(values)
     if wide.type.scale > decimals:
         wide = pc.round(wide, decimals, round_mode="half_towards_infinity")
-    found = pc.min_max(wide).as_py()
-    most = Decimal(10) ** ((pair.other.length or 10) - decimals)
-    if found["min"] is not None and not (
-        found["max"] < most and (found["min"] >= 0 if pair.other.unsigned else found["min"] > -most)
+    range_ = pc.min_max(wide).as_py()
+    most = Decimal(10) ** ((pair.new.length or 10) - decimals)
+    if range_["min"] is not None and not (
+        range_["max"] < most and (range_["min"] >= 0 if pair.new.unsigned else range_["min"] > -most)
     ):
         pair.refuse("values do not fit")
     exact = wide.cast(pa.decimal256(_WIDEST, decimals))
@@ -86,7 +86,7 @@ def to_decimal(values: pa.Array, pair: Pair) -> pa.Array:
 
 def from_decimal(values: pa.Array, pair: Pair) -> pa.Array:
     """Decimals to any number type."""
-    family = pair.other.kind.facts.family
+    family = pair.new.kind.facts.family
     if family is Family.DECIMAL:
         return to_decimal(_decimals(values, pair), pair)
     if family is Family.FLOATING:
@@ -98,24 +98,24 @@ def from_decimal(values: pa.Array, pair: Pair) -> pa.Array:
 
 def from_floating(values: pa.Array, pair: Pair) -> pa.Array:
     """FLOAT and DOUBLE to any number type; a FLOAT is widened first."""
-    family = pair.other.kind.facts.family
+    family = pair.new.kind.facts.family
     doubles = values.cast(pa.float64())
     if family is Family.FLOATING:
         return to_floating(doubles, pair)
     if family is Family.DECIMAL:
         return _decimals_of_doubles(doubles, pair)
     rounded = pc.round(doubles, 0, round_mode="half_to_even")
-    least, most = bounds(pair.other)
+    least, most = bounds(pair.new)
     pair.require(
         pc.and_(pc.greater_equal(rounded, float(least)), pc.less(rounded, float(most + 1))), "values do not fit"
     )
-    whole = rounded.cast(pa.uint64() if pair.other.unsigned else pa.int64(), safe=False)
+    whole = rounded.cast(pa.uint64() if pair.new.unsigned else pa.int64(), safe=False)
     return to_integers(_signed(whole), pair)
 
 
 def to_floating(doubles: pa.Array, pair: Pair) -> pa.Array:
     """Doubles to FLOAT or DOUBLE."""
-    if pair.other.unsigned:
+    if pair.new.unsigned:
         pair.require(pc.greater_equal(doubles, 0.0), "values do not fit")
     pair.require(pc.is_finite(doubles), "values do not fit")
     if pa.types.is_float64(pair.target):
@@ -150,7 +150,7 @@ def _wide(values: pa.Array) -> pa.Array:
 def _decimals(values: pa.Array, pair: Pair) -> pa.Array:
     """Decimals; those with more digits than Arrow's 128 bits can hold are texts in the lake."""
     if pa.types.is_string(values.type):
-        return values.cast(pa.decimal256(_WIDEST, pair.one.decimals or 0))
+        return values.cast(pa.decimal256(_WIDEST, pair.old.decimals or 0))
     return values
 
 
@@ -160,7 +160,7 @@ def _decimals_of_doubles(doubles: pa.Array, pair: Pair) -> pa.Array:
     pair.require(pc.less(size, 1e38), "values do not fit")
     if pc.all(pc.or_(pc.greater(size, _LEAST_BY_TEXT), pc.equal(size, 0.0)), min_count=0).as_py() is not False:
         return to_decimal(doubles.cast(pa.string()).cast(pa.decimal256(_WIDEST, 30)), pair)
-    scale = pair.other.decimals or 0
+    scale = pair.new.decimals or 0
     step = Decimal(1).scaleb(-scale)
     exact = by_value(
         doubles,

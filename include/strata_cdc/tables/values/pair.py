@@ -25,9 +25,9 @@ class Pair(Struct, frozen=True):
 
     before: Column
     after: Column
-    one: ColumnType
+    old: ColumnType
     """The type before."""
-    other: ColumnType
+    new: ColumnType
     """The type afterwards."""
     target: pa.DataType
     truncates: bool = False
@@ -38,8 +38,8 @@ class Pair(Struct, frozen=True):
     @classmethod
     def of(cls, before: Column, after: Column, *, truncates: bool = False, time_zone: str | None = None) -> Pair:
         """The pair of two columns."""
-        one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-        return cls(before, after, one, other, arrow_type(after), truncates, offset_of(time_zone))
+        old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+        return cls(before, after, old, new, arrow_type(after), truncates, offset_of(time_zone))
 
     def refuse(self, what: str) -> NoReturn:
         """Raises an error that names the values that the server changed in a way that is not known.

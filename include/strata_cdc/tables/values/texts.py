@@ -41,12 +41,12 @@ def to_text(values: pa.Array, pair: Pair) -> pa.Array:
     """
     if pair.before.character_set != pair.after.character_set:
         _require_in_charset(values, pair.after.character_set or "", pair)
-    if pair.other.kind is TypeKind.CHAR:
+    if pair.new.kind is TypeKind.CHAR:
         values = pc.utf8_rtrim(values, " ")
-    if pair.other.length is None:
+    if pair.new.length is None:
         _require_room(values, pair)
         return values
-    length = pair.other.length
+    length = pair.new.length
     if (pc.max(pc.utf8_length(values)).as_py() or 0) > length:
         pair.require(pc.less_equal(pc.utf8_length(pc.utf8_rtrim(values, " ")), length), "values are longer")
         values = pc.utf8_slice_codeunits(values, 0, length)
@@ -55,23 +55,23 @@ def to_text(values: pa.Array, pair: Pair) -> pa.Array:
 
 def to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
     """Bytes to BINARY, VARBINARY or a BLOB."""
-    capacity = pair.other.length
-    if capacity is None and pair.other.kind.facts.capacity is not None:
-        capacity = pair.other.kind.facts.capacity(pair.other)
+    capacity = pair.new.length
+    if capacity is None and pair.new.kind.facts.capacity is not None:
+        capacity = pair.new.kind.facts.capacity(pair.new)
     longest = pc.max(pc.binary_length(values)).as_py() or 0
     if capacity is not None and longest > capacity:
         pair.refuse("values are longer")
-    if pair.other.kind is TypeKind.BINARY:
-        return by_value(values, lambda value: value.ljust(pair.other.length or 0, b"\0"), pa.binary())
+    if pair.new.kind is TypeKind.BINARY:
+        return by_value(values, lambda value: value.ljust(pair.new.length or 0, b"\0"), pa.binary())
     return values
 
 
 def text_to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
     """Texts to the bytes of their charset."""
     charset = pair.before.character_set or "utf8mb4"
-    if pair.one.kind is TypeKind.CHAR and pair.other == replace(pair.one, kind=TypeKind.BINARY):
+    if pair.old.kind is TypeKind.CHAR and pair.new == replace(pair.old, kind=TypeKind.BINARY):
         # ALTER in place (9.7, one byte a character) keeps the blanks that fill a CHAR; ALTER by copy fills with zeros.
-        pair.require(pc.equal(pc.utf8_length(values), pair.one.length or 0), "values are shorter than their column")
+        pair.require(pc.equal(pc.utf8_length(values), pair.old.length or 0), "values are shorter than their column")
     if charset not in _OF_ALL_BYTES and pc.any(pc.match_substring(values, "?")).as_py():
         pair.refuse(f"values have a '?', as {charset} shows bytes that are no characters")
     if charset in _UTF8 or (charset not in _WIDE and charset not in _NOT_OF_ASCII and _is_ascii(values)):
@@ -101,18 +101,18 @@ def bytes_to_text(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def _fitted(text: pa.Array, pair: Pair) -> pa.Array:
-    if pair.other.kind is TypeKind.CHAR:
+    if pair.new.kind is TypeKind.CHAR:
         text = pc.utf8_rtrim(text, " ")
-    if pair.other.length is None:
+    if pair.new.length is None:
         _require_room(text, pair)
-    elif (pc.max(pc.utf8_length(text)).as_py() or 0) > pair.other.length:
+    elif (pc.max(pc.utf8_length(text)).as_py() or 0) > pair.new.length:
         pair.refuse("values are longer")
     return text
 
 
 def text_to_number(values: pa.Array, pair: Pair) -> pa.Array:
     """Texts that are only a number, to a number."""
-    family = pair.other.kind.facts.family
+    family = pair.new.kind.facts.family
     form = {Family.DECIMAL: _DECIMAL, Family.FLOATING: _FLOATING}.get(family, _INTEGER)
     pair.require(pc.match_substring_regex(values, form), "texts are no plain numbers")
     if family is Family.FLOATING:
@@ -172,7 +172,7 @@ def _characters(values: pa.Array) -> set[str]:
 
 def _require_room(values: pa.Array, pair: Pair) -> None:
     """Refuses texts with more bytes than a TEXT can have."""
-    capacity = pair.other.kind.facts.capacity(pair.other) if pair.other.kind.facts.capacity is not None else 0
+    capacity = pair.new.kind.facts.capacity(pair.new) if pair.new.kind.facts.capacity is not None else 0
     charset = CHARSETS.get(pair.after.character_set or "")
     wide = 4 if charset is None else charset.max_bytes
     if (pc.max(pc.utf8_length(values)).as_py() or 0) * wide <= capacity:

@@ -41,14 +41,14 @@ def constant_text(column: Column, value: str | None, count: int) -> pa.Array:
 
 
 def converted_texts(
-    texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, before: Column, after: Column
+    texts: pa.ChunkedArray, values: pa.ChunkedArray, new_values: pa.ChunkedArray, before: Column, after: Column
 ) -> pa.ChunkedArray:
     """The texts of a column after it got its new type.
 
     Args:
         texts: The texts before; all NULL if the column could hold all of its values.
         values: The column's values before.
-        found: The column's values afterwards.
+        new_values: The column's values afterwards.
         before: The column before.
         after: The column with its new type.
 
@@ -56,7 +56,7 @@ def converted_texts(
         ReadAgainError: It is not known what the server made of some of them.
     """
     if has_many_forms(before) or has_many_forms(after):
-        return _forms(texts, values, found, Pair.of(before, after))
+        return _forms(texts, values, new_values, Pair.of(before, after))
     if texts.null_count < len(texts):
         texts = _converted(texts, Pair.of(before, after))
     if not may_be_invalid(after):
@@ -64,20 +64,20 @@ def converted_texts(
     if is_labelled(after):
         return _numbers(texts, values, before, after)
     # A NULL in a column without NULLs becomes a zero date.
-    is_zero = pc.and_(found.is_null(), texts.is_null())
+    is_zero = pc.and_(new_values.is_null(), texts.is_null())
     return texts if after.nullable or not before.nullable else pc.if_else(is_zero, _zero(after), texts)
 
 
-def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
+def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, new_values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
     """Bytes of texts: unchanged if the charset stays the same. If it changes and a text has several forms, the bytes
     are not known, and neither is what the server compared or read in them."""
     before, after = pair.before, pair.after
-    are_texts = pair.one.kind in STRINGS and pair.other.kind in STRINGS
+    are_texts = pair.old.kind in STRINGS and pair.new.kind in STRINGS
     if are_texts and before.character_set == after.character_set:
-        if pc.any(pc.and_(texts.is_valid(), pc.not_equal(values, found))).as_py():
+        if pc.any(pc.and_(texts.is_valid(), pc.not_equal(values, new_values))).as_py():
             pair.refuse("values were cut")
         return texts
-    sides = ((after, found),) if are_texts else ((before, values), (after, found))
+    sides = ((after, new_values),) if are_texts else ((before, values), (after, new_values))
     for column, held in sides:
         if has_many_forms(column) and has_other_forms(held, column):
             pair.refuse(f"{column.character_set} has several forms of a text")
@@ -93,21 +93,21 @@ def has_other_forms(values: pa.ChunkedArray, column: Column) -> bool:
 
 def keeps_invalid(before: Column, after: Column) -> bool:
     """Whether a date or time that is not on the calendar is still the same in its new type."""
-    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-    is_longer = one.kind is other.kind and one.kind in _MOMENTS and (other.length or 0) >= (one.length or 0)
-    return is_longer or (one.kind is TypeKind.DATE and other.kind in {TypeKind.DATE, TypeKind.DATETIME})
+    old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    is_longer = old.kind is new.kind and old.kind in _MOMENTS and (new.length or 0) >= (old.length or 0)
+    return is_longer or (old.kind is TypeKind.DATE and new.kind in {TypeKind.DATE, TypeKind.DATETIME})
 
 
 def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
     before, after = pair.before, pair.after
-    more = (pair.other.length or 0) - (pair.one.length or 0)
-    if pair.one.kind is pair.other.kind and pair.one.kind in _MOMENTS and more >= 0:
-        added = ("." if more and not pair.one.length else "") + "0" * more
+    more = (pair.new.length or 0) - (pair.old.length or 0)
+    if pair.old.kind is pair.new.kind and pair.old.kind in _MOMENTS and more >= 0:
+        added = ("." if more and not pair.old.length else "") + "0" * more
         return pc.binary_join_element_wise(texts, added, "") if added else texts
-    if pair.one.kind is TypeKind.DATE and pair.other.kind is TypeKind.DATETIME:
+    if pair.old.kind is TypeKind.DATE and pair.new.kind is TypeKind.DATETIME:
         return pc.binary_join_element_wise(texts, _zero(after).removeprefix(_ZERO_DAY), "")
     without_null = before if after.nullable else replace(before, nullable=False)
-    if pair.one.kind is not pair.other.kind or not keeps_values(without_null, after):
+    if pair.old.kind is not pair.new.kind or not keeps_values(without_null, after):
         pair.refuse("values are on no calendar, or have labels whose text other labels have")
     return texts
 
@@ -115,19 +115,19 @@ def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
 def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, after: Column) -> pa.ChunkedArray:
     """Texts of labels after a statement that gave some labels the text of another one."""
     pair = Pair.of(before, after)
-    if len(set(pair.other.labels)) < len(pair.other.labels) and before.column_type != after.column_type:
+    if len(set(pair.new.labels)) < len(pair.new.labels) and before.column_type != after.column_type:
         pair.refuse("labels have the same text")
-    if may_be_invalid(before) and pair.one.kind in LABELLED:
+    if may_be_invalid(before) and pair.old.kind in LABELLED:
         return texts
-    if "" not in pair.other.labels or pair.one.kind is TypeKind.ENUM is not pair.other.kind:
+    if "" not in pair.new.labels or pair.old.kind is TypeKind.ENUM is not pair.new.kind:
         return texts
     if not pa.types.is_string(values.type):
         return texts
     is_empty = pc.equal(values, "")
-    if pair.one.kind is pair.other.kind:
+    if pair.old.kind is pair.new.kind:
         # Number 0 stays 0.
         return pc.if_else(is_empty, NUMBER_OF_NO_LABEL, texts)
-    if pair.other.kind is TypeKind.SET and pc.any(is_empty).as_py():
+    if pair.new.kind is TypeKind.SET and pc.any(is_empty).as_py():
         pair.refuse("texts are empty, and so is a label")
     return texts
 
