@@ -3,7 +3,6 @@ Not here: caches (`cache/`)."""
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from datetime import timedelta
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.report import print_report
-from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import Transient, Usage
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,10 +47,16 @@ def _opened(source: str | None, url: str, name: str, file: Path) -> tuple[Source
     from strata_cdc.cache.shapes import Shapes
 
     shapes = Shapes.read(file)
-    configured = load_settings(os.environ).source(source or shapes.source)
+    configured = source_of(source or shapes.source)
     return configured, CacheServer(url, name), shapes
 
 
+GROUP = typer.Typer(
+    help="Caches on Redis that never serve a value that an invalidation has made old.", no_args_is_help=True
+)
+
+
+@GROUP.command()
 def follow(  # noqa: PLR0913  each is an option of the command
     context: typer.Context,
     source: SourceName = None,
@@ -96,7 +99,7 @@ def follow(  # noqa: PLR0913  each is an option of the command
         run(begin=begin)
     else:
         _go_on(follower, run, begin)
-    print_report(to_plain(follower.report), as_json=bool(context.obj["json"]))
+    print_report(follower.report, as_json=bool(context.obj["json"]))
 
 
 def _go_on(follower: Invalidator, run: Callable[..., Report], begin: Start) -> None:
@@ -126,6 +129,7 @@ def _print_once(text: str, printed: str) -> str:
     return text
 
 
+@GROUP.command()
 def inspect(
     context: typer.Context,
     source: SourceName = None,
@@ -138,15 +142,5 @@ def inspect(
     from strata_cdc.cache.inspector import Inspector, require_proof
 
     inspection = Inspector(*_opened(source, url, name, shapes)).inspect()
-    print_report(to_plain(inspection), as_json=bool(context.obj["json"]))
+    print_report(inspection, as_json=bool(context.obj["json"]))
     require_proof(inspection)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(
-        help="Caches on Redis that never serve a value that an invalidation has made old.", no_args_is_help=True
-    )
-    group.command("follow")(follow)
-    group.command("inspect")(inspect)
-    app.add_typer(group, name="cache")

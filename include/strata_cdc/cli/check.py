@@ -3,7 +3,6 @@ Not here: the checks (`quality/checks/`), Spark where it is needed (`engine_step
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +11,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from strata_cdc.cli.doctor import print_findings
-from strata_cdc.cli.options import Master, SourceName
+from strata_cdc.cli.options import Master, SourceName, source_of
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError, Usage
 from strata_cdc.values import to_plain
@@ -48,7 +46,7 @@ def check(
 ) -> int:
     """Runs the checks of a decoded run; the verdict decides whether `strata publish` may continue."""
     if dry_run:
-        configured = load_settings(os.environ).source(source)
+        configured = source_of(source)
         if table is not None:
             return _show_table(configured, table, as_json=context.obj["json"])
         return _look_at_own(configured, as_json=context.obj["json"])
@@ -61,7 +59,7 @@ def check(
     from strata_cdc.quality.check.data_docs import complete_docs
     from strata_cdc.runs.run_folder import run_folder
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     as_json = context.obj["json"]
     with progress_bar(is_shown=not as_json) as progress:
         verdicts = EngineSteps(configured, master=master, checking=progress).check(run)
@@ -171,8 +169,3 @@ def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:
                 failure.severity, failure.table, failure.message, rows, "\n".join(failure.examples[:_SHOWN_EXAMPLES])
             )
         console.print(table)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(check)

@@ -3,12 +3,12 @@ Not here: finding them (`groups/cuts/`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated
 
 import typer
 
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import say_exactly
 from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
@@ -27,7 +27,7 @@ def cut(
         load_settings(os.environ).group(group), now=now_micros(), at=None if at is None else micros(parse_time(at))
     ).to_json()
     if context.obj["json"]:
-        typer.echo(json.dumps(answer, ensure_ascii=False))
+        print_line(answer)
         return
     say_exactly(f"{answer['token']}")
     say_exactly(f"  {answer['group']} at {answer['time']}")
@@ -41,8 +41,3 @@ def cut(
             f"  {position['source']}: transaction {position['seq']}, {position['gtid_executed'] or 'nothing'}"
             f"{later}{doubt}{lacking}"
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(cut)

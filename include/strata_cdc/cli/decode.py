@@ -4,7 +4,6 @@ Not here: decoding (`changes/`), which versions apply (`pipeline/decode/decode_f
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata_cdc.cli.decode_sink import BinaryEncoding, SinkOptions, check_options, decode_sink, is_sink
-from strata_cdc.cli.options import EngineName, Master
+from strata_cdc.cli.options import EngineName, Master, source_of
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.step_lines import StepLines
 from strata_cdc.cli.terminal import say
-from strata_cdc.config.settings import STORE_DATABASE, load_settings
+from strata_cdc.config.settings import STORE_DATABASE
 from strata_cdc.counted import counted
 from strata_cdc.errors import LakeUnavailableError, Usage
 from strata_cdc.runs.run_name import RunName
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,11 +179,11 @@ def _refuse_options_of_files(context: typer.Context) -> None:
 def _decode_run(run: str, source: str | None, engine: Engine | None, master: str | None, *, as_json: bool) -> None:
     from strata_cdc.cli.engine_steps import EngineSteps
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     with StepLines(shown=not as_json) as lines:
         lines.begin("decode")
         report = EngineSteps(configured, engine, master, lines.decoded).decode(run)
-    print_report(to_plain(report), as_json=as_json)
+    print_report(report, as_json=as_json)
 
 
 def _chosen(steps: Iterator[Step], where: str | None) -> Iterator[Step]:
@@ -286,8 +284,3 @@ def _versioned(
     )
     if fault is not None:
         raise fault
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(decode)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from msgspec import Struct
 
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -113,7 +113,7 @@ def demo(context: typer.Context) -> int:
     shown = read_demo()
     if context.obj["json"]:
         for item in shown:
-            typer.echo(json.dumps(to_plain(item), ensure_ascii=False))
+            print_line(item)
         return 0
     terminal = Terminal()
     wrong = 0
@@ -144,8 +144,3 @@ def _late_text(row: DemoRow) -> str:
     if row.late is None:
         return f"{row.values} values for {row.columns} columns: an error, or a row that is lost"
     return _text(row.late)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(demo)

@@ -61,8 +61,3 @@ def docs(
         Terminal().print(Markdown(text))
     else:
         say_exactly(text.removesuffix("\n"))
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(docs)

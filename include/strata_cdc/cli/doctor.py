@@ -3,7 +3,6 @@ Not here: looking (`ops/doctor/check_source.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import Permanent
@@ -47,7 +47,7 @@ def doctor(
 def _tell(context: typer.Context, kind: str, name: str, findings: Sequence[Finding]) -> None:
     if context.obj["json"]:
         for finding in findings:
-            typer.echo(json.dumps({kind: name, **finding.to_json()}, ensure_ascii=False))
+            print_line({kind: name, **finding.to_json()})
     else:
         print_findings(Terminal(), name if kind == "source" else f"group {name}", findings)
 
@@ -67,8 +67,3 @@ def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -
     for finding in mends:
         # Not in the table: a statement must stay whole, so that it can be copied.
         console.print(f"  {finding.name}: {finding.mend}", markup=False, highlight=False, soft_wrap=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(doctor)

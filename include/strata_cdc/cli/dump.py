@@ -3,7 +3,6 @@ Not here: the work (`mirrors/dump/`, `mirrors/dump/`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,10 +13,10 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import Usage
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +62,7 @@ def dump(
             report = dump_source(name, patterns, settings=settings, parallel=parallel, pause_ms=pause, tell=tell)
     if context.obj["json"]:
         for dumped in report.tables:
-            typer.echo(json.dumps(to_plain(dumped), ensure_ascii=False))
+            print_line(dumped)
     else:
         _say(report)
     report.raise_if_wrong()
@@ -118,8 +117,3 @@ def _progress_bars() -> Iterator[Callable[[DumpProgress], None]]:
             )
 
         yield tell
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(dump)

@@ -100,12 +100,8 @@ def add_examples(app: typer.Typer) -> None:
     for command in app.registered_commands:
         _add(command, _name(command))
     for added in app.registered_groups:
-        group = added.typer_instance
-        if group is not None:
-            # It is named where it is made, or where it is added; typer has a placeholder in the other place.
-            name = added.name if isinstance(added.name, str) else group.info.name
-            for command in group.registered_commands:
-                _add(command, f"{name} {_name(command)}")
+        for command in added.typer_instance.registered_commands if added.typer_instance else ():
+            _add(command, f"{added.name} {_name(command)}")
 
 
 def _name(command: typer.models.CommandInfo) -> str:

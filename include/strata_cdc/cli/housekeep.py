@@ -47,8 +47,3 @@ def housekeep(
         say(line)
     if not (expired.runs or expired.quarantine or expired.kept):
         say(f"nothing is older than {counted(configured.settings.keep_runs_days, 'day')}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(housekeep)

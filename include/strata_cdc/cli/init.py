@@ -96,8 +96,3 @@ def _say_next(file: Path, new: NewSettings, variable: str) -> None:
     typer.echo("\n".join(f"  {line}" for line in exported))
     typer.echo("  strata doctor     # what is missing, and the statement for it")
     typer.echo("  strata run        # snapshot, land, decode, check, publish")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(init)

@@ -3,22 +3,19 @@ Not here: the ledger (`store/table_intervals.py`), processing what is pending (`
 
 from __future__ import annotations
 
-import json
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 from rich.table import Table
 
-from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.options import SourceName, Tables, source_of
 from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.clock import from_micros
-from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import ErrorFacts
 from strata_cdc.store.table_intervals import IntervalState
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from strata_cdc.config.settings import Source
@@ -47,7 +44,7 @@ def intervals(
     from strata_cdc.store.owned import owners
     from strata_cdc.store.table_intervals import TableIntervalLedger
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     engine = open_store(configured.store_url, OnMissing.EMPTY)
     chosen = {IntervalState.OWED: owed, IntervalState.FAILED: failed, IntervalState.HELD: held}
     states = [state for state, wanted in chosen.items() if wanted] or [
@@ -69,7 +66,7 @@ def intervals(
     owner, ends = owners(marks), {interval.start: interval.end for interval in marks}
     if context.obj["json"]:
         for entry in entries:
-            typer.echo(json.dumps(to_plain(_line(entry, ends[owner(entry.start)])), ensure_ascii=False))
+            print_line(_line(entry, ends[owner(entry.start)]))
         return
     _show(configured, entries)
 
@@ -127,8 +124,3 @@ def _show(source: Source, entries: list[TableInterval]) -> None:
 
 def _time(micros: int) -> str:
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(intervals)

@@ -3,17 +3,15 @@ Not here: looking and doing so (`lake/`)."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import typer
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.terminal import say
 from strata_cdc.clock import from_micros
-from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 
 if TYPE_CHECKING:
@@ -23,23 +21,28 @@ if TYPE_CHECKING:
     from strata_cdc.store.table_intervals import TableInterval
 
 
+GROUP = typer.Typer(help="Whether the lake belongs to the store, and what it lacks.", no_args_is_help=True)
+
+
+@GROUP.command()
 def show(context: typer.Context, source: SourceName = None) -> int:
     """Lists what the lake lacks, what of it can be rebuilt and what cannot. Exit code 1 if it lacks something."""
     from strata_cdc.lake.rebuild import plan_lake
     from strata_cdc.store.database import OnMissing, open_store
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     plan = plan_lake(configured, open_store(configured.store_url, OnMissing.REFUSE))
     _print(plan, as_json=context.obj["json"], done=False)
     return 0 if plan.is_whole else 1
 
 
+@GROUP.command()
 def rebuild(context: typer.Context, source: SourceName = None) -> None:
     """Lands again what the server still has, so that it is published again, and marks the rest as held (blocked)."""
     from strata_cdc.lake.rebuild import rebuild_lake
     from strata_cdc.store.database import OnMissing, open_store
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     plan = rebuild_lake(configured, open_store(configured.store_url, OnMissing.REFUSE))
     _print(plan, as_json=context.obj["json"], done=True)
 
@@ -85,13 +88,3 @@ def _by_table(intervals: Sequence[TableInterval]) -> dict[str, int]:
     for interval in intervals:
         rows[interval.name] += interval.published_rows
     return dict(sorted(rows.items()))
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    group = typer.Typer(
-        name="lake", help="Whether the lake belongs to the store, and what it lacks.", no_args_is_help=True
-    )
-    group.command()(show)
-    group.command()(rebuild)
-    app.add_typer(group)

@@ -4,7 +4,6 @@ Not here: landing (`landing/land_binlog.py`, `landing/follow_binlog.py`, `landin
 from __future__ import annotations
 
 import logging
-import os
 import signal
 from contextlib import contextmanager
 from threading import Event
@@ -13,12 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import Usage
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +46,7 @@ def land(
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
     from strata_cdc.lake.known_lake import known_if_stored
 
-    configured = known_if_stored(load_settings(os.environ).source(source))
+    configured = known_if_stored(source_of(source))
     with _progress_bar(configured.name) as tell:
         if files:
             report = _land_files(configured, files, tell)
@@ -57,7 +54,7 @@ def land(
             report = _follow(configured, tell)
         else:
             report = _land(configured, tell)
-    print_report(to_plain(report), as_json=context.obj["json"])
+    print_report(report, as_json=context.obj["json"])
 
 
 def _land(source: Source, tell: Tell) -> LandReport:
@@ -130,8 +127,3 @@ def _progress_bar(source: str) -> Iterator[Tell]:
             )
 
         yield tell
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(land)

@@ -61,7 +61,8 @@ COMMANDS = (
     "version",
     "man",
 )
-"""In the order of the data's way; each is a module of this package with `register(app)`."""
+"""In the order of the data's way. Each is a module of this package: it has a function of the same name, or a `GROUP` of
+commands."""
 
 JSON_FLAG = "--json"
 BROKEN_PIPE = 141
@@ -83,7 +84,11 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     # With one subcommand and without a callback, typer would take its arguments for the command's own.
     app.callback()(_options)
     for command in commands:
-        importlib.import_module(f"strata_cdc.cli.{command}").register(app)
+        module = importlib.import_module(f"strata_cdc.cli.{command}")
+        if hasattr(module, "GROUP"):
+            app.add_typer(module.GROUP, name=command)
+        else:
+            app.command(command)(getattr(module, command))
     add_examples(app)
     return app
 

@@ -94,8 +94,3 @@ def _text(text: str) -> str:
     """A text that no macro reads: backslashes, hyphens that must be copied, and dots and quotes at a line's begin."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", escaped) or "\\&"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(man)

@@ -3,7 +3,6 @@ Not here: the work (`mirrors/follow/`, `mirrors/`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
@@ -11,20 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from strata_cdc.cli.options import SourceName, Tables
-from strata_cdc.cli.reconcile import show, show_json
+from strata_cdc.cli.options import SourceName, Tables, source_of
+from strata_cdc.cli.reconcile import show
+from strata_cdc.cli.report import print_line, print_lines
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 from strata_cdc.pipeline.steps import MIRROR
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from msgspec import Struct
 
     from strata_cdc.config.settings import Source
     from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
@@ -42,7 +39,7 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
     # What waits for a dump is listed below, by table.
     report = MIRROR(settings.source_name(source), tuple(table or ()), settings=settings, tell=lambda _: None)
     if context.obj["json"]:
-        _lines(report.mirrors)
+        print_lines(report.mirrors)
     else:
         _say_outcomes(report.mirrors)
     _require(settings.source_name(source), table, report.names + report.without)
@@ -81,7 +78,7 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     from strata_cdc.mirrors.follow.upkeep import list_mirrors
     from strata_cdc.schema.model.definition import TableName
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     waiting = {
         entry.name: entry
         for entry in _waiting(configured)
@@ -90,7 +87,7 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     mirrors = list_mirrors(configured.lake, configured.name, _matching(table))
     _require(configured.name, table, [*mirrors, *waiting])
     if context.obj["json"]:
-        _lines(mirrors)
+        print_lines(mirrors)
         return
     if not mirrors:
         named = ", ".join(configured.settings.mirrors)
@@ -141,7 +138,7 @@ def compact(context: typer.Context, source: SourceName = None, table: Tables = N
     from strata_cdc.mirrors.follow.upkeep import compact_mirrors
     from strata_cdc.mirrors.lock import MirrorLocks
 
-    configured = known_if_stored(load_settings(os.environ).source(source))
+    configured = known_if_stored(source_of(source))
     locks = MirrorLocks(configured.lake, configured.name, configured.lock_place)
     done = compact_mirrors(configured.lake, configured.name, _matching(table), locks=locks)
     _require(configured.name, table, done)
@@ -160,7 +157,7 @@ def vacuum(
     from strata_cdc.mirrors.follow.upkeep import vacuum_mirrors
     from strata_cdc.mirrors.lock import MirrorLocks
 
-    configured = known_if_stored(load_settings(os.environ).source(source))
+    configured = known_if_stored(source_of(source))
     done = vacuum_mirrors(
         configured.lake,
         configured.name,
@@ -187,7 +184,7 @@ def keep(context: typer.Context, source: SourceName = None) -> int:
 
 def _show_upkeep(context: typer.Context, done: Sequence[KeptUp]) -> int:
     if context.obj["json"]:
-        _lines(done)
+        print_lines(done)
     else:
         for kept in done:
             if kept.said() is not None:
@@ -216,7 +213,7 @@ def verify(
     settings = load_settings(os.environ)
     configured = settings.source(source)
     names = mirrored(configured.lake, configured.name, _matching(table))
-    watch = show_json if context.obj["json"] else show
+    watch = print_line if context.obj["json"] else show
     reports = [comparisons.verify_changes(configured.name, settings=settings, names=names, watch=watch)]
     if not offline:
         reports.append(comparisons.reconcile(configured.name, settings=settings, names=names, keys=keys, watch=watch))
@@ -225,13 +222,3 @@ def verify(
 
 def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:
     return lambda table: not patterns or any(fnmatchcase(str(table), pattern) for pattern in patterns)
-
-
-def _lines(reports: Iterable[Struct]) -> None:
-    for report in reports:
-        typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the group."""
-    app.add_typer(GROUP, name="mirror")

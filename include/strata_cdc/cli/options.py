@@ -3,11 +3,16 @@ Not here: what they are for (the commands beside this file)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from strata_cdc.config.engines import Engine
+from strata_cdc.config.settings import load_settings
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Source
 
 LOCAL = "local[*]"
 """Spark in a process of this machine, on all of its processors."""
@@ -35,3 +40,8 @@ EngineName = Annotated[
 Tables = Annotated[
     list[str] | None, typer.Option("--table", help="Patterns of database.table, as in 'shop.*'; may be repeated.")
 ]
+
+
+def source_of(name: str | None) -> Source:
+    """The source that a command names, or the only one of the settings. Raises the errors of `Settings.source`."""
+    return load_settings(os.environ).source(name)

@@ -15,7 +15,6 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.pipeline.steps import PLAN
 from strata_cdc.schema.answers.positions import parse_time as time_of
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from strata_cdc.runs.run_plan import RunPlan
@@ -54,7 +53,7 @@ def plan(
         gtid_set=gtid_set,
         failed=failed,
     )
-    print_report(to_plain(report), as_json=context.obj["json"])
+    print_report(report, as_json=context.obj["json"])
     if report.refused:
         raise _refusal(report, read_plan(Folder.open(report.run_url)))
 
@@ -83,8 +82,3 @@ def parse_time(text: str | None) -> int | None:
         Usage: It is not ISO 8601.
     """
     return None if text is None else time_of(text)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(plan)

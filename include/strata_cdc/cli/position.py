@@ -3,15 +3,13 @@ Not here: looking it up (`landing/landed.py`)."""
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.plan import parse_time
 from strata_cdc.cli.report import print_report
-from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import Usage
 
 
@@ -30,11 +28,6 @@ def position(
     given = [value for value in (time, gtid_set, file) if value is not None]
     if len(given) != 1:
         raise Usage("one of --time, --gtid-set and --file is needed")
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     report = find_position(configured.lake, configured.name, time=parse_time(time), gtid_set=gtid_set, file=file)
     print_report(report.to_json(), as_json=context.obj["json"])
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(position)

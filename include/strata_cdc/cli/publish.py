@@ -3,7 +3,6 @@ Not here: publishing (`pipeline/publish/publish_interval.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,11 @@ import typer
 from rich.table import Table
 
 from strata_cdc.cli.options import RunName, SourceName
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.pipeline.steps import PUBLISH
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from strata_cdc.pipeline.publish.publish_interval import PublishReport
@@ -30,7 +29,7 @@ def publish(
     settings = load_settings(os.environ)
     report = PUBLISH(settings.source_name(source), run, settings=settings)
     if context.obj["json"]:
-        typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
+        print_line(report)
     else:
         _show(report)
     report.raise_if_withheld()
@@ -49,8 +48,3 @@ def _show(report: PublishReport) -> None:
         return
     where = f": `strata check {report.run}` shows them" if report.warnings else ""
     console.print(f"{counted(report.rows, 'row')} published, {counted(report.warnings, 'warning')}{where}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(publish)

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
 from rich.table import Table
 
-from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.options import SourceName, Tables, source_of
 from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.report import print_line, print_lines
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.clock import from_micros, now_micros
-from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import ErrorFacts, StrataError, Usage
 from strata_cdc.values import to_plain
@@ -45,6 +44,10 @@ _By = Annotated[str | None, typer.Option("--by", help="Who decides; by default t
 _All = Annotated[bool, typer.Option("--all", help="Everything, if no other option selects rows.")]
 
 
+GROUP = typer.Typer(help="Rows that were withheld, and decisions on them.", no_args_is_help=True)
+
+
+@GROUP.command("list")
 def list_all(
     context: typer.Context,
     source: SourceName = None,
@@ -55,7 +58,7 @@ def list_all(
     """Lists what is withheld, by interval and table: rows, how many of them are kept in quarantine, and why."""
     configured, _, entries = _find(source, table, interval, reason)
     if context.obj["json"]:
-        _print_lines(_line(entry) for entry in entries)
+        print_lines(_line(entry) for entry in entries)
         return
     shown = Table(box=None, pad_edge=False)
     shown.add_column("from (UTC)", no_wrap=True)
@@ -76,6 +79,7 @@ def list_all(
         say(f"`strata quarantine show --source {configured.name}` shows more of each, and the choices.")
 
 
+@GROUP.command()
 def show(
     context: typer.Context,
     source: SourceName = None,
@@ -98,7 +102,7 @@ def show(
             _Shown(**_fields(_line(entry)), files=_files(entry), decisions=_decisions_of(mine), rows_shown=samples)
         )
     if context.obj["json"]:
-        _print_lines(lines)
+        print_lines(lines)
         return
     for entry, line in zip(entries, lines, strict=True):
         _print(configured, entry, line)
@@ -106,6 +110,7 @@ def show(
         say("nothing is withheld")
 
 
+@GROUP.command()
 def release(
     context: typer.Context,
     because: _Because,
@@ -123,6 +128,7 @@ def release(
     return _decide(context, chosen, decide.release, "released")
 
 
+@GROUP.command()
 def discard(
     context: typer.Context,
     because: _Because,
@@ -190,7 +196,7 @@ def _find(
     from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find
     from strata_cdc.store.database import OnMissing, open_store
 
-    configured = load_settings(os.environ).source(source)
+    configured = source_of(source)
     engine = open_store(configured.store_url, OnMissing.EMPTY)
     return (
         configured,
@@ -240,7 +246,7 @@ def _require_choice(chosen: _Chosen, done: str) -> None:
 
 def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({done: [to_plain(outcome) for outcome in outcomes]}, ensure_ascii=False))
+        print_line({done: [to_plain(outcome) for outcome in outcomes]})
     else:
         for outcome in outcomes:
             left = f"; {counted(outcome.left, 'row')} stay withheld" if outcome.left else ""
@@ -316,11 +322,6 @@ def _print_rule(rule: FailedRule) -> None:
         say(f"    {example}")
 
 
-def _print_lines(lines: Iterable[_Line]) -> None:
-    for line in lines:
-        typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
-
-
 def _text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
@@ -331,13 +332,3 @@ def _moment(micros: int) -> str:
 
 def _time(micros: int) -> str:
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(name="quarantine", help="Rows that were withheld, and decisions on them.", no_args_is_help=True)
-    group.command("list")(list_all)
-    group.command()(show)
-    group.command()(release)
-    group.command()(discard)
-    app.add_typer(group)

@@ -3,16 +3,15 @@ Not here: comparing them (`quality/reconcile/`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import say
 from strata_cdc.config.settings import load_settings
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from strata_cdc.quality.reconcile.report import TableReport
@@ -36,7 +35,7 @@ def reconcile(
 
     settings = load_settings(os.environ)
     name = settings.source_name(source)
-    watch = show_json if context.obj["json"] else show
+    watch = print_line if context.obj["json"] else show
     report = comparisons.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=watch)
     if not context.obj["json"]:
         outcomes = [compared.outcome for compared in report.tables]
@@ -44,17 +43,7 @@ def reconcile(
     return 0 if report.outcome is ComparisonOutcome.MATCH else 1
 
 
-def show_json(report: TableReport) -> None:
-    """Prints what was found of a table, a line."""
-    typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
-
-
 def show(report: TableReport) -> None:
-    """The same for people."""
+    """Prints what was found of a table, for people."""
     for line in report.lines():
         say(line)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(reconcile)

@@ -4,19 +4,37 @@ Not here: what it did (`pipeline/`), its rows (`rows_out.py`)."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from strata_cdc.cli.terminal import say
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from msgspec import Struct
 
 
-def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+def print_line(value: Struct | dict[str, Any]) -> None:
+    """A value as a line of JSON."""
+    typer.echo(json.dumps(value if isinstance(value, dict) else to_plain(value), ensure_ascii=False))
+
+
+def print_lines(values: Iterable[Struct]) -> None:
+    """Each value as a line of JSON."""
+    for value in values:
+        print_line(value)
+
+
+def print_report(report: Struct | dict[str, Any], *, as_json: bool) -> None:
     """A step's report: as JSON, or as a line for each field that is not empty, and for each value of a list."""
     if as_json:
-        typer.echo(json.dumps(report, ensure_ascii=False))
+        print_line(report)
         return
-    flat = {name: _counts(value) if isinstance(value, dict) else value for name, value in report.items()}
+    plain = report if isinstance(report, dict) else to_plain(report)
+    flat = {name: _counts(value) if isinstance(value, dict) else value for name, value in plain.items()}
     shown = {name.replace("_", " "): value for name, value in flat.items() if value not in (None, "", [], ())}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():

@@ -3,14 +3,11 @@ Not here: which those are (`pipeline/housekeep/retain_landed.py`)."""
 
 from __future__ import annotations
 
-import os
-
 import typer
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.report import print_report
 from strata_cdc.clock import now_micros
-from strata_cdc.config.settings import load_settings
 from strata_cdc.values import to_plain
 
 
@@ -20,7 +17,7 @@ def retain(context: typer.Context, source: SourceName = None) -> None:
     from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
     from strata_cdc.store.database import OnMissing, open_store
 
-    configured = known_if_stored(load_settings(os.environ).source(source))
+    configured = known_if_stored(source_of(source))
     report = retain_landed(configured, open_store(configured.store_url, OnMissing.EMPTY), now=now_micros())
     if not context.obj["json"]:
         for segment in report.segments:
@@ -30,8 +27,3 @@ def retain(context: typer.Context, source: SourceName = None) -> None:
             )
     rest = to_plain(report) if context.obj["json"] else {**to_plain(report), "segments": len(report.segments)}
     print_report(rest, as_json=context.obj["json"])
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(retain)

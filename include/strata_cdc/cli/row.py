@@ -4,16 +4,14 @@ Not here: the answers (`past/rows.py`), their text (`past/row_texts.py`)."""
 from __future__ import annotations
 
 import json
-import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say, say_exactly
-from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 
@@ -53,6 +51,10 @@ To = Annotated[
 Format = Annotated[RowFormat, typer.Option("--format", help="What the answer is written as.")]
 
 
+GROUP = typer.Typer(no_args_is_help=True, help="The history of rows, and who changed what.")
+
+
+@GROUP.command()
 def history(
     context: typer.Context,
     table: TableText,
@@ -82,6 +84,7 @@ def history(
             _show_history(lines)
 
 
+@GROUP.command()
 def blame(
     context: typer.Context,
     table: TableText,
@@ -107,6 +110,7 @@ def blame(
         _show_blame(row)
 
 
+@GROUP.command()
 def diff(
     context: typer.Context,
     table: TableText,
@@ -131,7 +135,7 @@ def diff(
 
 
 def _source(name: str | None) -> Source:
-    return load_settings(os.environ).source(name)
+    return source_of(name)
 
 
 def _is_json(context: typer.Context, format_: RowFormat) -> bool:
@@ -191,12 +195,3 @@ def _show_diff(differences: TableDiff) -> None:
             say(text)
     words = ", ".join(f"{number:,} {kind}" for kind, number in seen.items())
     say(f"{words} between transactions {differences.first.seq:,} and {differences.second.seq:,}", err=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="The history of rows, and who changed what.")
-    group.command("history")(history)
-    group.command("blame")(blame)
-    group.command("diff")(diff)
-    app.add_typer(group, name="row")

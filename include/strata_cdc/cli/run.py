@@ -119,7 +119,7 @@ def _run(
         for step in keep_changes(wanted.source, settings=settings, seconds=_UPKEEP_SECONDS):
             lines.end("keep", step.line)
     if as_json:
-        print_report(to_plain(report), as_json=True)
+        print_report(report, as_json=True)
     else:
         _show_left(report)
         _show_compared(settings.source(wanted.source))
@@ -197,7 +197,7 @@ def _rehearse(wanted: SourceRequest, settings: Settings, *, as_json: bool) -> No
 
     rehearsal = rehearse(wanted, settings=settings)
     if as_json:
-        print_report(to_plain(rehearsal), as_json=True)
+        print_report(rehearsal, as_json=True)
         return
     print_report(_as_lines(rehearsal), as_json=False)
     say("nothing was written: without --dry-run this is done")
@@ -209,8 +209,3 @@ def _as_lines(rehearsal: Rehearsal) -> dict[str, Any]:
         lines["to_land"] = counted(rehearsal.to_land, "transaction")
     lines["tables"] = [f"{table}: {counted(rows, 'row')}" for table, rows in rehearsal.tables.items()]
     return lines
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(run)

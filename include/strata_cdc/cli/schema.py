@@ -3,13 +3,13 @@ Not here: the answers and their JSON lines (`schema/answers/`), what people are 
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from strata_cdc.cli.report import print_lines
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say
 from strata_cdc.cli.track import source_name, store_url
@@ -21,13 +21,8 @@ from strata_cdc.schema.answers.lines import written_time
 from strata_cdc.schema.answers.positions import at_time, position_of
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from msgspec import Struct
-
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.history.stream_positions import StreamPosition
 
@@ -47,6 +42,10 @@ _Table = Annotated[str | None, typer.Option(help="One table, as database.table; 
 _Format = Annotated[Format, typer.Option("--format", help="For people, or one JSON line per table.")]
 
 
+GROUP = typer.Typer(help="The schema history: what tables looked like, and what changed them.", no_args_is_help=True)
+
+
+@GROUP.command()
 def show(  # noqa: PLR0913, PLR0917 - the options of the command
     context: typer.Context,
     source: _Source = None,
@@ -77,7 +76,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
 
         print_statements(versions, known_as, tables, dialect, as_json=_is_jsonl(context, output))
     elif _is_jsonl(context, output):
-        _print_lines(tables.lines())
+        print_lines(tables.lines())
     else:
         print_definitions(tables)
     if tables.others is not None:
@@ -86,6 +85,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     refuse_gaps(history, at, tables)
 
 
+@GROUP.command()
 def history(
     context: typer.Context,
     source: _Source = None,
@@ -103,12 +103,13 @@ def history(
     name = table_name(table) if table is not None else None
     listed = changes(versions, tracked, name, column)
     if _is_jsonl(context, output):
-        _print_lines(change.line() for change in listed)
+        print_lines(change.line() for change in listed)
     else:
         # If one table is requested, what became of its copy is shown, too.
         print_history(change for change in listed if table is not None or not change.is_part)
 
 
+@GROUP.command()
 def diff(
     context: typer.Context,
     source: _Source = None,
@@ -134,14 +135,9 @@ def diff(
         require_table(versions, known_as, name)
     differing = differences(versions, known_as, before, after, name)
     if _is_jsonl(context, output):
-        _print_lines(difference.line() for difference in differing)
+        print_lines(difference.line() for difference in differing)
     else:
         print_differences(differing)
-
-
-def _print_lines(lines: Iterable[Struct]) -> None:
-    for line in lines:
-        typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
 
 
 def _store_of(store: str | None, source: str | None) -> tuple[SchemaStore, str]:
@@ -197,14 +193,3 @@ def _tell_end(history: History, position: StreamPosition) -> StreamPosition:
 
 def _is_jsonl(context: typer.Context, output: Format) -> bool:
     return output is Format.JSONL or bool(context.obj["json"])
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(
-        name="schema", help="The schema history: what tables looked like, and what changed them.", no_args_is_help=True
-    )
-    group.command()(show)
-    group.command()(history)
-    group.command()(diff)
-    app.add_typer(group)

@@ -3,11 +3,9 @@ Not here: the statements (`dialects/`, `schema/answers/create_statements.py`).""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import say, say_exactly
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.schema.answers.create_statements import create_statement
@@ -32,7 +30,7 @@ def print_statements(store: SchemaStore, source: str, tables: TablesAt, dialect:
             continue
         statements, notes = _statements(store, source, name, version, dialect)
         if as_json:
-            typer.echo(json.dumps(_line(tables.executed, name, dialect, statements, notes), ensure_ascii=False))
+            print_line(_line(tables.executed, name, dialect, statements, notes))
         else:
             _print(name, dialect, statements, notes)
 

@@ -115,8 +115,3 @@ def _token() -> str:
             remedy="`openssl rand -hex 32` makes a token that cannot be guessed.",
         )
     return given
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(serve)

@@ -10,7 +10,6 @@ import typer
 from strata_cdc.cli.options import SourceName
 from strata_cdc.cli.report import print_report
 from strata_cdc.config.settings import load_settings
-from strata_cdc.values import to_plain
 
 
 def snapshot(context: typer.Context, source: SourceName = None) -> None:
@@ -19,9 +18,4 @@ def snapshot(context: typer.Context, source: SourceName = None) -> None:
 
     settings = load_settings(os.environ)
     report = ingest.snapshot(settings.source_name(source), settings=settings)
-    print_report(to_plain(report), as_json=context.obj["json"])
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(snapshot)
+    print_report(report, as_json=context.obj["json"])

@@ -3,17 +3,15 @@ Not here: the answer (`past/query.py`), its text (`past/output.py`)."""
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.output_file import open_output
 from strata_cdc.cli.terminal import Terminal, say
-from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 
@@ -67,7 +65,7 @@ def sql(
     if format_ is AnswerFormat.PARQUET and out == "-":
         raise Usage("Parquet is written to a file", remedy="Name it: `--out rows.parquet`.")
     runs = query_engine(engine)
-    rows = answer(load_settings(os.environ).source(source), statement, at, runs)
+    rows = answer(source_of(source), statement, at, runs)
     if context.obj["json"] and format_ is AnswerFormat.TABLE:
         format_ = AnswerFormat.JSONL
     if format_ is AnswerFormat.PARQUET:
@@ -110,8 +108,3 @@ def _write_parquet(answer: Answer, out: str) -> None:
         pq.write_table(answer.rows, out)
     except OSError as error:
         raise Usage(f"the output cannot be written: {error}", file=out) from error
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(sql)

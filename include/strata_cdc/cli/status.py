@@ -3,7 +3,6 @@ Not here: where that is read from (`progress/status.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.clock import from_micros, now_micros
 from strata_cdc.config.settings import load_settings
@@ -55,7 +55,7 @@ def status(
     metrics = [metrics_of(of, state, now=now) for state, of in zip(states, sources, strict=True)]
     if context.obj["json"]:
         for state, numbers in zip(states, metrics, strict=True):
-            typer.echo(json.dumps({**state.to_json(), **to_plain(numbers)}, ensure_ascii=False))
+            print_line({**state.to_json(), **to_plain(numbers)})
         return
     console = Terminal()
     for state, numbers, of in zip(states, metrics, sources, strict=True):
@@ -72,7 +72,7 @@ def _of_group(context: typer.Context, name: str) -> None:
 
     state = group_status(load_settings(os.environ).group(name), now=now_micros())
     if context.obj["json"]:
-        typer.echo(json.dumps(state.to_json(), ensure_ascii=False))
+        print_line(state.to_json())
         return
     console = Terminal()
     console.print(escape(state.line()), highlight=False, soft_wrap=True)
@@ -254,8 +254,3 @@ def _landing(state: LandState) -> str:
 
 def _time(micros: int) -> str:
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}" if micros else "-"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(status)

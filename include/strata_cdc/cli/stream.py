@@ -153,8 +153,3 @@ def _write(changes: Written) -> None:
             remedy="Each has a line with `unreadable`, which has the reason and the bytes: compare the row with the "
             "server.",
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(stream)

@@ -17,7 +17,10 @@ from strata_cdc.position.token import merge
 from strata_cdc.position.token_shown import shown
 from strata_cdc.position.token_text import from_text, to_text
 
+GROUP = typer.Typer(help="Event tokens: where a stream is, as a text.", no_args_is_help=True)
 
+
+@GROUP.command()
 def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An event token.")]) -> None:
     """Shows what is in a token, source by source."""
     as_json = bool(context.obj["json"])
@@ -29,6 +32,7 @@ def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An e
         print_report(facts, as_json=as_json)
 
 
+@GROUP.command()
 def compare(
     context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="An event token.")],
@@ -66,6 +70,7 @@ def _bound_of_settings() -> int | None:
     return load_settings(os.environ).clock_bound if are_given(os.environ) else None
 
 
+@GROUP.command("merge")
 def merged(
     context: typer.Context, tokens: Annotated[list[str], typer.Argument(metavar="TOKEN...", help="Event tokens.")]
 ) -> None:
@@ -75,12 +80,3 @@ def merged(
 
 def _answer(context: typer.Context, name: str, value: str) -> None:
     typer.echo(json.dumps({name: value}) if context.obj["json"] else value)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(name="token", help="Event tokens: where a stream is, as a text.", no_args_is_help=True)
-    group.command()(show)
-    group.command()(compare)
-    group.command("merge")(merged)
-    app.add_typer(group)

@@ -3,7 +3,6 @@ Not here: tracking (`tracking/track_schema.py`, `schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from strata_cdc.cli.options import source_of
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.config.settings import SETTINGS_VARIABLE, are_given, load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.schema.tracker.notices import MOST_OF_A_KIND, NoticeKind, worst_first
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def track(
         from strata_cdc.lake.known_lake import known_store
         from strata_cdc.tracking.notice_ddl import track_source
 
-        configured = load_settings(os.environ).source(name)
+        configured = source_of(name)
         report = track_source(configured, known_store(configured))
     else:
         raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
@@ -106,7 +106,7 @@ def store_url(given: str | None, source: str | None) -> str:
         return given
     if not are_given(os.environ):
         raise Usage("there is no store", remedy=f"Give --store URL, or let {SETTINGS_VARIABLE} name the settings.")
-    return load_settings(os.environ).source(source).store_url
+    return source_of(source).store_url
 
 
 def _track_files(
@@ -158,7 +158,7 @@ def _shown_on(bar: Progress) -> Callable[[str, int, int], None]:
 
 def _print(report: TrackReport, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
+        print_line(report)
         return
     typer.echo(
         f"{counted(report.transactions, 'transaction')}, {counted(report.statements, 'DDL statement')}, "
@@ -178,8 +178,3 @@ def _print(report: TrackReport, *, as_json: bool) -> None:
         )
     if report.removals:
         typer.echo(f"{counted(report.removals, 'statement')} removed rows without delete rows", file=sys.stderr)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(track)

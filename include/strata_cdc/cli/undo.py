@@ -3,18 +3,16 @@ Not here: the statements (`past/undo/`)."""
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
 
-from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.output_file import open_output
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say
-from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 
@@ -88,8 +86,8 @@ Form = Annotated[ScriptFormat, typer.Option("--format", help="What the statement
 Out = Annotated[str, typer.Option(help="A file for the script; - is standard output.")]
 
 
-def command_of(direction: str) -> Callable[..., None]:
-    """The function of a command: `undo`, or `redo` with the same options."""
+def command_of(direction: str, summary: str) -> Callable[..., None]:
+    """The function of a command: `undo`, or `redo` with the same options. `summary` is its help."""
 
     def command(  # noqa: PLR0913, PLR0917  the options of the command
         context: typer.Context,
@@ -109,6 +107,7 @@ def command_of(direction: str) -> Callable[..., None]:
         choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
         _run(context, source, choice, direction, columns, format_, out, is_dry=dry_run)
 
+    command.__doc__ = summary
     return command
 
 
@@ -162,7 +161,7 @@ def _run(
 
     is_json = format_ is ScriptFormat.JSONL or context.obj["json"]
     with (
-        ChangeScript(load_settings(os.environ).source(source), choice, Direction(direction), Columns(columns)) as made,
+        ChangeScript(source_of(source), choice, Direction(direction), Columns(columns)) as made,
         open_output(out) as file,
     ):
         if is_dry:
@@ -196,7 +195,4 @@ def _summary(made: ChangeScript) -> None:
     say("; ".join((counted(sum(report.written.values()), "statement"), *left)), err=True)
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    help_ = "Prints SQL that takes changes back, for the tables as they are now; nothing is executed."
-    app.command("undo", help=help_)(command_of("undo"))
+undo = command_of("undo", "Prints SQL that takes changes back, for the tables as they are now; nothing is executed.")

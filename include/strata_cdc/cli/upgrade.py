@@ -3,12 +3,12 @@ Not here: what that changes (`ops/upgrade.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated
 
 import typer
 
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import say
 from strata_cdc.config.settings import load_settings
 from strata_cdc.values import to_plain
@@ -31,13 +31,8 @@ def upgrade(
         if store.is_due and not dry_run:
             upgrade_store(settings, store)
         if context.obj["json"]:
-            typer.echo(json.dumps({**to_plain(store), "upgraded": store.is_due and not dry_run}, ensure_ascii=False))
+            print_line({**to_plain(store), "upgraded": store.is_due and not dry_run})
         else:
             say(f"{'would upgrade ' if store.is_due and dry_run else ''}{store.line()}")
     if not context.obj["json"]:
         say("lakes: nothing to do, files of all former formats are read")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(upgrade)

@@ -47,8 +47,3 @@ def version(context: typer.Context) -> None:
     say(f"strata {number}")
     for name, newest in formats().items():
         say(f"  {name:<20}{newest:>3}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(version)

@@ -3,7 +3,6 @@ Not here: the views (`views/`, `dialects/views.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import say_exactly
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import Usage
@@ -78,7 +78,7 @@ def views(
         made = make(configured.lake, configured.name, store, engine_name, reading, wanted)
     for view in made:
         if context.obj["json"]:
-            typer.echo(json.dumps(_line(view), ensure_ascii=False))
+            print_line(_line(view))
         else:
             _print(view)
 
@@ -99,8 +99,3 @@ def _print(view: MadeView) -> None:
         say_exactly(" ".join(line.splitlines()))
     for statement in view.statements:
         say_exactly(f"{statement};\n")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(views)
