@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from strata_cdc.dialects.history import VALIDITY
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.histories.history import MirrorHistory, history_of
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.convert import state_schema
+from tests.quality.compare_rows import compare_rows
 
 if TYPE_CHECKING:
     from tests.mirrors.world import MirrorWorld

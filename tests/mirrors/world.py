@@ -21,7 +21,6 @@ from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
 from strata_cdc.schema.model.definition import TableName
@@ -33,6 +32,7 @@ from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from strata_cdc.tracking.track_schema import track_landed
+from tests.quality.compare_rows import compare_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata_cdc.config.settings import Settings, load_settings
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import replay_source
 from strata_cdc.store.database import open_store
 from tests.pipeline.test_unnumbered_source import run_all
+from tests.quality.compare_rows import compare_rows
 from tests.spark_session import spark
 
 if TYPE_CHECKING:

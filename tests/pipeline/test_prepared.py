@@ -23,7 +23,6 @@ from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.progress.status import source_status
 from strata_cdc.quality.check.check_interval import check_interval
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import replay_source
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
 from strata_cdc.schema.model.definition import TableName
@@ -33,6 +32,7 @@ from strata_cdc.tables.commit import publish
 from strata_cdc.tables.read import read_columns
 from strata_cdc.tracking.track_schema import track_landed
 from tests.mysql_server import launch
+from tests.quality.compare_rows import compare_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.tables.convert import state_schema
+from tests.quality.compare_rows import compare_rows
 from tests.tables.changes import definition
 
 ALL = definition(

@@ -19,7 +19,6 @@ from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, plann
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.quality.check.check_interval import check_interval
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import replay_source
 from strata_cdc.runs.run_folder import read_decoded, read_verdicts, run_folder
 from strata_cdc.runs.verdict import Severity
@@ -30,6 +29,7 @@ from strata_cdc.views.make_views import make_views
 from tests.changes.live import Live
 from tests.changes.test_mariadb_rows import ALL, EXPRESSIONS, OLD
 from tests.mariadb_server import PREFIXES, start_mariadb
+from tests.quality.compare_rows import compare_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,12 +14,12 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import replay_source
 from strata_cdc.runs.run_folder import read_decoded, run_folder
 from strata_cdc.store.database import open_store
 from strata_cdc.tables.commit import publish
 from strata_cdc.tracking.track_schema import track_landed
+from tests.quality.compare_rows import compare_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

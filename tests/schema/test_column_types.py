@@ -15,7 +15,6 @@ from strata_cdc.changes.jsonl import JSON_VALUES
 from strata_cdc.changes.select.forms import FORMS
 from strata_cdc.flavour import Vendor
 from strata_cdc.quality.checks.rules import TYPE_RULES
-from strata_cdc.quality.proof.compare_rows import FROM_SELECT
 from strata_cdc.schema.apply.defaults import STORED_DEFAULTS
 from strata_cdc.schema.model.logged_types import logged_as, type_logged_as
 from strata_cdc.schema.model.types import (
@@ -26,6 +25,7 @@ from strata_cdc.schema.model.types import (
     TypeKind,
     parse_column_type,
 )
+from tests.quality.compare_rows import FROM_SELECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

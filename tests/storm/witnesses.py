@@ -14,7 +14,6 @@ from strata_cdc.dialects.relations import Through
 from strata_cdc.mirrors.histories.history import history_of
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline import comparisons
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.quality.reconcile.report import ComparisonOutcome
 from strata_cdc.schema.history.historian import History
@@ -27,6 +26,7 @@ from strata_cdc.tables.read import published_tables, read_changes
 from strata_cdc.views.make_views import MadeView, ViewKind, make_views
 from tests.mirrors import history_check
 from tests.mirrors.world import assert_rows
+from tests.quality.compare_rows import compare_rows
 from tests.storm.source import NAME
 from tests.streams.world import World
 

@@ -13,7 +13,6 @@ import pymysql
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.errors import ReadAgainError
-from strata_cdc.quality.proof.compare_rows import FROM_SELECT
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.identified_tables import IdentifiedTables
@@ -23,6 +22,7 @@ from strata_cdc.schema.model.row_effects import NO_EFFECT
 from strata_cdc.schema.model.types import LABELLED, SPATIAL, TypeKind, parse_column_type
 from strata_cdc.schema.replay.catalog import Catalog
 from strata_cdc.tables.convert import convert_rows, state_schema
+from tests.quality.compare_rows import FROM_SELECT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

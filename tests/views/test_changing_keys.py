@@ -15,13 +15,13 @@ import pytest
 
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.relations import Through
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.views.make_views import ViewKind, make_views
 from tests.accepted import is_accepted
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld, without_mirrors
+from tests.quality.compare_rows import compare_rows
 from tests.spark_session import spark
 from tests.views.test_views import of_kind
 

@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.relations import Through
 from strata_cdc.errors import Usage
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
@@ -26,6 +25,7 @@ from tests.accepted import is_accepted
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld, without_mirrors
+from tests.quality.compare_rows import compare_rows
 from tests.spark_session import spark
 from tests.views.test_views import load_delta, of_kind
 

@@ -13,7 +13,6 @@ import pytest
 
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.relations import Through
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.quality.reconcile.reading import ComparisonRequest
 from strata_cdc.quality.reconcile.verify_changes import verify_changes
@@ -22,6 +21,7 @@ from strata_cdc.views.make_views import make_views
 from tests.mirrors import history_check
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld, without_mirrors
+from tests.quality.compare_rows import compare_rows
 from tests.spark_session import spark
 from tests.views.added_columns import ADDED
 from tests.views.test_views import ViewKind, load_delta, of_kind

@@ -22,7 +22,6 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.runs.run_folder import read_decoded, run_folder
 from strata_cdc.schema.history.historian import History
@@ -33,6 +32,7 @@ from strata_cdc.tables.commit import publish
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tracking.track_schema import track_landed
 from strata_cdc.views.make_views import MadeView, ViewKind, make_views
+from tests.quality.compare_rows import compare_rows
 from tests.spark_session import spark
 from tests.views.added_columns import ADDED
 

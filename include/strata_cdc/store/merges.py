@@ -161,13 +161,6 @@ class MergeLedger:
             _replace(connection, file_merge, first, last, rows)
         return True
 
-    def has_pending(self, source: str) -> bool:
-        """Whether a table of a source has files to be merged."""
-        columns = file_merge.c
-        query = sa.select(columns.start_at).where((columns.source == source) & columns.merged_at.is_(None)).limit(1)
-        with reading(self._engine) as connection:
-            return connection.execute(query).first() is not None
-
     def pending(self, source: str) -> list[FileMerge]:
         """The tables whose files are to be merged, in order of time."""
         return self._select((file_merge.c.source == source) & file_merge.c.merged_at.is_(None))

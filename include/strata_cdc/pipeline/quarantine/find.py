@@ -36,11 +36,6 @@ class QuarantineFilter(Struct, frozen=True):
     reason: str | None = None
     """Pattern of a reason, as `WithheldInterval.reasons` has them."""
 
-    @property
-    def is_all(self) -> bool:
-        """Whether nothing is chosen."""
-        return not self.tables and self.at is None and self.reason is None
-
 
 class InQuarantine(Struct, frozen=True):
     """One table's part of one interval."""

@@ -1,5 +1,5 @@
 """Compares replayed rows with what SELECT gives on the server: the last step of the proof.
-Not here: replaying (`replay.py`), queries of the server (the caller's)."""
+Not here: replaying (`quality/proof/replay.py`), queries of the server (the caller's)."""
 
 from __future__ import annotations
 
