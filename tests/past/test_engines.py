@@ -38,7 +38,7 @@ __all__ = ["spark"]
 pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.spark, pytest.mark.usefixtures("spark")]
 VALUES = Path(__file__).with_name("edge_values.sql")
 *QUERIES, ONLY_DUCKDB = Path(__file__).with_name("edge_queries.sql").read_text().splitlines()[1:]
-SPARK_ASKED = int(os.environ.get("STRATA_PAST_SPARK", "20"))
+SPARK_ASKED = int(os.environ.get("STRATA_PAST_SPARK", "8"))
 """How many of these queries are asked of Spark; if all are, so are the random ones at each moment."""
 COLLATIONS = (
     "utf8mb4_0900_ai_ci", "utf8mb4_0900_as_ci", "utf8mb4_0900_as_cs", "utf8mb4_0900_bin", "utf8mb4_bin",

@@ -1,10 +1,9 @@
-"""`decode_slices.py` on local threads and on a real standalone cluster: the same files, by name and content."""
+"""`decode_slices.py` on one machine: the files of a process without Spark, by name and content.
+Not here: a cluster (`test_on_cluster.py`)."""
 
 from __future__ import annotations
 
 import json
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.runs.run_folder import DECODED, read_decoded
 from strata_cdc.values import to_plain
 from tests.airflow.pipeline import Pipeline, make_account
-from tests.spark.cluster import start_cluster, submit
+from tests.spark.cluster import submit
 
 pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
 
@@ -50,61 +49,21 @@ def planned(server, tmp_path_factory):
     return pipeline, report.run_url
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with start_cluster(tmp_path_factory.mktemp("cluster"), workers=2) as cluster:
-        yield cluster
-
-
 def decoded(run_url):
     files = json.loads((Path(run_url) / DECODED).read_text())["files"]
     return {file["url"]: (file["rows"], Path(file["url"]).read_bytes()) for file in files}
 
 
-def test_the_cluster_and_local_threads_give_the_same_files(planned, cluster):
-    """Spark's on a cluster, its own of one machine, and those of a process without Spark."""
+def test_a_job_that_a_command_submits_gives_the_files_of_a_process_without_spark(planned):
     pipeline, run_url = planned
-    report = decode_here(run_url, EngineSettings(Engine.LOCAL))
-    assert report.rows == ROWS
+    assert decode_here(run_url, EngineSettings(Engine.LOCAL)).rows == ROWS
     without_spark = decoded(run_url)
-    done = submit("local[2]", pipeline.state, "decode_slices.py", "--run-url", run_url)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout.splitlines()[-1])["rows"] == ROWS
-    local = decoded(run_url)
-    assert sum(rows for rows, _ in local.values()) == ROWS
-    assert local == without_spark
-    done = cluster.submit("decode_slices.py", "--run-url", run_url)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert decoded(run_url) == local
-
-
-def test_a_command_submits_the_job(planned):
-    pipeline, run_url = planned
     steps = EngineSteps(pipeline.settings.source("shop"), Engine.SPARK)
     report = steps.decode(Path(run_url).name)
     assert (report.rows, report.engine) == (ROWS, EngineChoice(Engine.SPARK, "requested"))
     assert read_decoded(Folder.open(run_url)).engine == report.engine
-
-
-def test_a_worker_that_is_killed_takes_no_row_along(planned, cluster):
-    _, run_url = planned
-    killed = []
-
-    def kill() -> None:
-        """As soon as it has started the process that decodes."""
-        worker, until = cluster.workers[0], time.monotonic() + 60
-        while not worker.children() and time.monotonic() < until:
-            time.sleep(0.05)
-        killed.extend(worker.children())
-        worker.kill()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    done = cluster.submit("decode_slices.py", "--run-url", run_url)
-    killer.join()
-    assert killed, "the job was over before"
-    assert done.returncode == 0, done.stderr[-3000:]
     assert sum(rows for rows, _ in decoded(run_url).values()) == ROWS
+    assert decoded(run_url) == without_spark
 
 
 def test_what_cannot_be_decoded_is_said_with_its_coordinates(planned):

@@ -28,38 +28,31 @@ def classes_of(archive: Path, log: Path) -> tuple[int, int]:
 
 
 def test_sparks_classes_come_from_the_archive_that_set_up_made(tmp_path):
-    shared, from_jars = classes_of(SHARED_CLASSES, tmp_path / "log")
+    """Its path may have blanks."""
+    folder = tmp_path / "my projects"
+    folder.mkdir()
+    shutil.copy(SHARED_CLASSES, folder)
+    shared, from_jars = classes_of(folder / SHARED_CLASSES.name, tmp_path / "log")
     assert shared > 100
     assert from_jars < shared / 10
 
 
-def test_its_path_may_have_blanks(tmp_path):
-    folder = tmp_path / "my projects"
-    folder.mkdir()
-    shutil.copy(SHARED_CLASSES, folder)
-    assert classes_of(folder / SHARED_CLASSES.name, tmp_path / "log")[0] > 100
-
-
-@pytest.mark.parametrize("content", [b"", b"no archive"], ids=["empty", "text"])
-def test_one_that_does_not_fit_is_passed_over_in_silence(tmp_path, content):
+def test_one_that_does_not_fit_is_passed_over_in_silence(tmp_path):
     archive = tmp_path / "spark.jsa"
-    archive.write_bytes(content)
     without = start()
-    assert (with_it := start(short_job(archive))).stderr == without.stderr
-    assert with_it.stdout == without.stdout
+    for content in (b"", b"no archive"):
+        archive.write_bytes(content)
+        with_it = start(short_job(archive))
+        assert (with_it.stdout, with_it.stderr) == (without.stdout, without.stderr)
 
 
 def test_there_need_be_none(tmp_path):
     assert short_job(tmp_path / "none.jsa") == QUICK
 
 
-@pytest.mark.parametrize("name", ["SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
-def test_another_spark_of_the_users_is_not_started(tmp_path, name):
-    assert "version 4." in start(**{name: str(tmp_path / "another")}).stderr
-
-
-def test_no_python_of_path_is_asked(tmp_path):
+def test_neither_another_spark_of_the_users_nor_a_python_of_path_is_started(tmp_path):
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\nexit 127\n")
     broken.chmod(0o755)
-    assert "version 4." in start(PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}").stderr
+    theirs = dict.fromkeys(("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(tmp_path / "another"))
+    assert "version 4." in start(PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}", **theirs).stderr

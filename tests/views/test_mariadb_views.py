@@ -44,7 +44,7 @@ __all__ = ["spark"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
-LIVES = int(os.environ.get("STRATA_VIEW_LIVES", "2"))
+LIVES = int(os.environ.get("STRATA_VIEW_LIVES", "1"))
 ROUNDS, STEPS = 4, 40
 COLUMNS = "a INT NOT NULL DEFAULT 5, b TEXT, d DECIMAL(6, 2)"
 TABLES = {
