@@ -17,6 +17,9 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # Servers are waited for, so three processes keep two cores busy; unit tests wait for nothing.
 IN_PARALLEL := -n 3 $(TOGETHER)
 UNIT := -m "not mysql and not redis and not spark and not airflow and not browser and not slow"
+OTHER := -m "mysql or redis or spark or airflow or browser or slow"
+# `make check test` runs each test once: the unit tests with check, all others with test.
+BOTH := $(and $(filter check,$(MAKECMDGOALS)),$(filter test,$(MAKECMDGOALS)))
 
 ##@ Use it
 .PHONY: setup demo up down status env airflow
@@ -51,9 +54,9 @@ format: ## Format all code, and fix what ruff can fix
 	@.venv/bin/ruff format $(SOURCES)
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
-test: ## Every test, those on a real MySQL, Spark and Airflow included, in three processes; CASE=path runs one
+test: $(if $(BOTH),check) ## Every test, those on a real MySQL, Spark and Airflow included, in three processes; CASE=path runs one
 	@scripts/setup.sh tests
-	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL))
+	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL) $(if $(BOTH),$(OTHER)))
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
