@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     from strata_cdc.tables.port import DataFile
 
+CHECKPOINTS: Final = {"delta.checkpointInterval": "20"}
+"""Who opens a table or commits to it reads the commits since the newest checkpoint, 0.15 ms of a processor or a request
+for each, and a commit does so twice; the checkpoint of a table of 10,000 files takes 20 ms. Delta's default is 10, that
+of deltalake (1.6) 100."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -82,6 +86,7 @@ def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
             Schema([Field.from_arrow(field) for field in columns]),
             [],
             partition_by=[INTERVAL],
+            configuration=CHECKPOINTS,
             commit_properties=CommitProperties(max_commit_retries=0),
             storage_options=object_store_options(url),
         )

@@ -27,7 +27,7 @@ from strata_cdc.tables.delta.log import (
 )
 from strata_cdc.tables.delta.old_generations import fold_generations, later_generations
 from strata_cdc.tables.delta.pool import OpenTable, lend, reopen
-from strata_cdc.tables.delta.trim import forget_removed, trim_if_due, trim_log
+from strata_cdc.tables.delta.trim import keep_short, trim_if_due, trim_log
 from strata_cdc.tables.layout import INTERVAL
 from strata_cdc.tables.port import CommitConflictError, OutputError
 
@@ -124,7 +124,7 @@ class DeltaChanges:
     @_as_the_port_says()
     def trim(self, *, log_hours: int, removed_hours: int, needed: int | None) -> int:
         """Deletes files of `_delta_log`; checkpoints then forget removed files after `removed_hours`."""
-        forget_removed(self._table, removed_hours)
+        keep_short(self._table, removed_hours)
         return trim_log(self._table, self._url, hours=log_hours, needed=needed)
 
     @_as_the_port_says()

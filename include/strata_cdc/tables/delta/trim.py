@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import delete_file, file_times
+from strata_cdc.tables.delta.log import CHECKPOINTS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _NAME: Final = re.compile(r"(?P<version>\d{20})\.(?P<kind>json|checkpoint\.parquet)")
 _COMMITS: Final = 100
-"""As many as deltalake makes between two checkpoints."""
+"""A multiple of the commits between two checkpoints."""
 _LOG_HOURS: Final = 7 * 24
 """Readers that follow commits, mirrors among them, and are later have to read the table anew."""
 _HOUR_MICROS: Final = 3_600_000_000
@@ -66,16 +67,18 @@ def trim_log(table: DeltaTable, url: str, *, hours: int, needed: int | None) -> 
     return len(gone)
 
 
-def forget_removed(table: DeltaTable, hours: int) -> bool:
-    """Sets after how many hours checkpoints no longer name removed files; a commit, unless it is set already.
+def keep_short(table: DeltaTable, hours: int) -> bool:
+    """Sets after how many hours checkpoints no longer name removed files, and in a table of an older version of Strata
+    how often there is one; a commit, unless it is set already.
 
     Raises:
         DeltaError: Another process committed meanwhile, or it cannot be done.
     """
-    wanted = f"interval {hours} hours"
-    if table.metadata().configuration.get(_FORGET_REMOVED) == wanted:
+    known = table.metadata().configuration
+    wanted = {**CHECKPOINTS, **known, _FORGET_REMOVED: f"interval {hours} hours"}
+    if wanted == known:
         return False
-    table.alter.set_table_properties({_FORGET_REMOVED: wanted})
+    table.alter.set_table_properties({name: value for name, value in wanted.items() if known.get(name) != value})
     return True
 
 
