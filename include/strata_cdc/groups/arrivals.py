@@ -1,6 +1,6 @@
 """Sorts what has come from a group's sources: keeps back the sources of a switchover whose positions are not known yet,
 cuts spans into transactions, excludes copies.
-Not here: reading the sources (`readers.py`), what happens with what arrives (`opened.py`)."""
+Not here: reading the sources (`readers.py`), what happens with what arrives (`arrive.py`)."""
 
 from __future__ import annotations
 
@@ -44,22 +44,9 @@ class Arrivals:
     def __init__(self, request: GroupRequest, clocks: Clocks) -> None:
         """Nothing has come yet."""
         self._sources = request.sources
-        self._entering = Entering()
-        self._copies = Copies(request.path, clocks, request.group.source_gtid_column)
+        self.entering = Entering()
+        self.copies = Copies(request.path, clocks, request.group.source_gtid_column)
         self._given = Given(request.group.name)
-
-    def enter(self, hop: Hop) -> None:
-        """Waits for the new sources of a switchover, which begin at a time."""
-        self._entering.add(hop)
-
-    @property
-    def placed(self) -> set[str]:
-        """As `Entering.placed`."""
-        return self._entering.placed
-
-    def is_holding(self, source: str) -> bool:
-        """As `Copies.is_holding`."""
-        return self._copies.is_holding(source)
 
     def sorted_out(self, source: str, what: FromReader) -> Iterator[Arrival]:
         """Takes what a reader has sent; yields what has arrived with it.
@@ -67,10 +54,10 @@ class Arrivals:
         Raises:
             StrataError: As `Copies.add_span`.
         """
-        if not self._entering.waits_for(source, what):
+        if not self.entering.waits_for(source, what):
             yield from self._arrived(source, what)
             return
-        entered = self._entering.keep(source, what, self._sources[source].lineage)
+        entered = self.entering.keep(source, what, self._sources[source].lineage)
         if entered is not None:
             yield source, EnteredHop(entered.hop, [entered.positions[name] for name in sorted(entered.hop.new)])
             for name, kept in entered.kept:
@@ -80,9 +67,9 @@ class Arrivals:
         if not isinstance(what, StreamBatch):
             yield source, what
             return
-        for span in self._copies.add_span(source, what):
+        for span in self.copies.add_span(source, what):
             chunk = SpanTransactions(span)
-            self._copies.sort_out(source, chunk)
+            self.copies.sort_out(source, chunk)
             if not len(chunk):
                 continue
             try:

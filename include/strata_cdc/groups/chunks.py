@@ -201,7 +201,7 @@ class HopStart:
         self._places, self._old, self._least = positions, old, least
         self.after = NOWHERE
 
-    def put(self, vector: GroupPosition) -> GroupPosition:
+    def passed(self, vector: GroupPosition) -> GroupPosition:
         """Takes the group's position before the switchover; returns the position after it."""
         ended = [
             replace(vector.positions[name], committed_at=self._least) for name in self._old if name in vector.positions
@@ -221,9 +221,9 @@ class DueHop:
         self._place = HopStart(positions, hop.old.keys(), least)
         self.hop = GroupHop(self._place, hop.name, epoch, tuple(sorted(hop.old)), self.new)
 
-    def put(self, vector: GroupPosition) -> GroupPosition:
-        """As `HopStart.put`."""
-        return self._place.put(vector)
+    def passed(self, vector: GroupPosition) -> GroupPosition:
+        """As `HopStart.passed`."""
+        return self._place.passed(vector)
 
     def line(self) -> bytes:
         """Returns the line of the switchover."""

@@ -34,19 +34,6 @@ class DueChunk(NamedTuple, Generic[What]):
         return self.begin + len(self.times)
 
 
-class Run(NamedTuple, Generic[What]):
-    """Transactions of one source, without a transaction of another source between them."""
-
-    source: str
-    chunk: What
-    begin: int
-    """Ordinal of the first transaction in the chunk, from 0."""
-    end: int
-    """The ordinal after the last transaction."""
-    times: Ints
-    """The time of each transaction, in the group's time: microseconds UTC."""
-
-
 class DueTransactions(Generic[What]):
     """The transactions that are due."""
 
@@ -64,14 +51,15 @@ class DueTransactions(Generic[What]):
     def __len__(self) -> int:
         return sum(len(part.times) for part in self.parts)
 
-    def __iter__(self) -> Iterator[Run[What]]:
-        """Yields the runs in order."""
+    def __iter__(self) -> Iterator[DueChunk[What]]:
+        """Yields the transactions in order: of each source as many at once as have none of another source between
+        them."""
         owners, ordinals = self.by_rank
         borders = [*np.flatnonzero(np.diff(owners, prepend=-1)).tolist(), len(owners)]
         for begin, end in pairwise(borders):
             part, first = self.parts[owners[begin]], int(ordinals[begin])
             times = part.times[first : first + end - begin]
-            yield Run(part.source, part.chunk, part.begin + first, part.begin + first + end - begin, times)
+            yield DueChunk(part.source, part.chunk, part.begin + first, times)
 
     @cached_property
     def by_rank(self) -> tuple[Ints, Ints]:

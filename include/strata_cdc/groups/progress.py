@@ -54,7 +54,7 @@ class GroupProgress(Struct, frozen=True):
 
     def after_hop(self, chunk: DueHop) -> GroupProgress:
         """Returns the progress after a switchover, when it is yielded."""
-        return GroupProgress(chunk.put(self.vector), self.hidden.difference(chunk.new))
+        return GroupProgress(chunk.passed(self.vector), self.hidden.difference(chunk.new))
 
     def is_placed(self, sources: Collection[str]) -> bool:
         """Whether the positions of all sources are known: a token must name all of them."""

@@ -1,5 +1,5 @@
 """Readers of a group's sources: a thread for each source, and the inbox where what they have read waits for the merge.
-Not here: the merge (`merge.py`), what happens with its result (`stream.py`).
+Not here: which sources are read (`sources.py`), what becomes of what they read (`arrive.py`).
 
 A silent source proves by its position that nothing is missing. Its reader requests the server's time, and everything
 that the server has executed. When the stream has all of this, everything before that time has been read. A time alone
@@ -14,23 +14,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata_cdc.binlog.protocol.server_clocks import Server
 from strata_cdc.errors import StrataError
 from strata_cdc.position.executed import is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Heartbeat
-from strata_cdc.streams.stream import ChangeStream
 from strata_cdc.streams.together import put_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from strata_cdc.binlog.protocol.server_clocks import ServerMoment
+    from strata_cdc.binlog.protocol.server_clocks import Server, ServerMoment
     from strata_cdc.groups.limits import GroupLimits
-    from strata_cdc.groups.request import GroupRequest
     from strata_cdc.position.source_position import SourcePosition
-    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.stream import ChangeStream
 
 
 class ReaderPosition(Struct, frozen=True):
@@ -173,49 +170,3 @@ class SourceReader(threading.Thread):
     def _reached(self) -> SourcePosition | None:
         token = self._stream.reached()
         return None if token is None else from_text(token).places[0]
-
-
-class SourceReaders:
-    """The readers of one group, and their inbox."""
-
-    def __init__(self, request: GroupRequest) -> None:
-        """Nothing is read yet."""
-        self._request, self._inbox = request, Inbox(request.limits)
-        self._readers: dict[str, SourceReader] = {}
-
-    @property
-    def names(self) -> Collection[str]:
-        """Sources that are read, or have been read."""
-        return self._readers.keys()
-
-    def begin(self, name: str, start: Start, until: Bound | None, *, has_answered: bool) -> None:
-        """Begins to read a source in a thread.
-
-        Args:
-            name: Name of the source.
-            start: Where it begins.
-            until: Where it ends.
-            has_answered: As `ChangeStream` takes it.
-        """
-        request = self._request
-        source, copied_from = request.sources[name], request.path.copied_from(name)
-        stream = ChangeStream(
-            source, start, until=until, copied_from=copied_from, has_answered=has_answered, **request.of_sources
-        )
-        server = Server(source.address) if request.starts.asks_servers else None
-        self._readers[name] = SourceReader(name, stream, server, self._inbox)
-        self._readers[name].start()
-
-    def receive(self, seconds: float) -> list[tuple[str, FromReader]]:
-        """As `Inbox.receive`."""
-        return self._inbox.receive(seconds)
-
-    def go_on(self, paused: Collection[str]) -> None:
-        """As `Inbox.go_on`."""
-        self._inbox.go_on(paused)
-
-    def close(self) -> None:
-        """Ends all readers soon."""
-        self._inbox.close()
-        for reader in self._readers.values():
-            reader.close()

@@ -1,5 +1,5 @@
 """What a reader requests of a group: it is known before anything is opened.
-Not here: where each source begins and ends (`starts.py`), reading (`opened.py`)."""
+Not here: where each source begins and ends (`starts.py`), reading (`reading.py`)."""
 
 from __future__ import annotations
 

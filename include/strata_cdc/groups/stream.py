@@ -1,6 +1,6 @@
 """The stream of a group: the changes of all of its sources in one order, each with a token that has the positions of
 all sources.
-Not here: reading (`opened.py`), the streams of its sources (`streams`), the command (`cli/stream.py`)."""
+Not here: reading (`reading.py`), the streams of its sources (`streams`), the command (`cli/stream.py`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.groups.hops import check_names, once, read_journal
 from strata_cdc.groups.limits import GroupLimits
-from strata_cdc.groups.opened import OpenedGroup
 from strata_cdc.groups.path import Path
+from strata_cdc.groups.reading import read_group
 from strata_cdc.groups.rendering import GroupBatchEvents, GroupBatchLines, GroupHeartbeat, rendered, written
 from strata_cdc.groups.request import GroupRequest
 from strata_cdc.groups.starts import Starts
+from strata_cdc.groups.state import GroupState
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.streams.request import HEARTBEAT_SECONDS
 
@@ -81,7 +82,8 @@ class GroupStream:
         permit = threading.Lock() if permit is None else permit
         request = GroupRequest(group, sources, path, starts, follow, tables, columns, heartbeat_seconds, limits, permit)
         self._closed = threading.Event()
-        self._opened = OpenedGroup(request, self._closed.is_set)
+        self._state = GroupState.begin(request)
+        self._items = read_group(request, self._state, self._closed.is_set)
 
     # Forms ----------------------------------------------------------------------------------------
 
@@ -93,14 +95,14 @@ class GroupStream:
         """
         rendering = GroupBatchEvents()
         # With `map`, which keeps no reference to what has been yielded while the next event is awaited.
-        for events in map(partial(rendered, rendering), self._opened.read()):
+        for events in map(partial(rendered, rendering), self._items):
             yield from events
 
     def written(self) -> Iterator[bytes]:
         """Yields the events as JSON lines in UTF-8, all lines that are due at a time. Raises the same errors as
         iterating."""
         writing = GroupBatchLines()
-        for lines in map(partial(written, writing), self._opened.read()):
+        for lines in map(partial(written, writing), self._items):
             yield from lines
 
     def close(self) -> None:
@@ -109,14 +111,14 @@ class GroupStream:
 
     def reached(self) -> str | None:
         """Returns the token of everything that has been yielded; None until the positions of all sources are known."""
-        return self._opened.token
+        return self._state.token
 
     @property
     def watermark(self) -> int | None:
         """All changes before this time have been yielded: microseconds UTC, in the group's time."""
-        return self._opened.watermark
+        return self._state.merge.watermark
 
     @property
     def unreadable_rows(self) -> int:
         """How many of the yielded rows cannot be read."""
-        return self._opened.unreadable_rows
+        return self._state.unreadable_rows

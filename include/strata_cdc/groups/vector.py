@@ -37,12 +37,12 @@ class GroupPosition:
 
     def moved(self, position: SourcePosition) -> GroupPosition:
         """Returns it with one source at another position."""
-        if position.source not in self._places:
-            return GroupPosition.from_positions((*self._places.values(), position))
-        # A key that exists keeps its place in the order.
-        return GroupPosition(
-            {**self._places, position.source: position}, {**self.packed, position.source: packed_place(position)}
-        )
+        places = {**self._places, position.source: position}
+        packed = {**self.packed, position.source: packed_place(position)}
+        if position.source in self._places:
+            # A key that exists keeps its place in the order.
+            return GroupPosition(places, packed)
+        return GroupPosition(dict(sorted(places.items())), dict(sorted(packed.items())))
 
     @property
     def positions(self) -> Mapping[str, SourcePosition]:
