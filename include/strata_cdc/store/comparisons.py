@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, insert_if_absent, writing
 from strata_cdc.store.tables import table_comparison
 
 
@@ -36,11 +36,8 @@ class TableComparison(Struct, frozen=True):
         return f"{self.database_name}.{self.table_name}"
 
 
-class ComparisonLedger:
+class ComparisonLedger(Ledger):
     """The newest comparison of each table of a source."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def put(self, comparison: TableComparison) -> None:
         """Replaces the table's former comparison."""
@@ -51,18 +48,15 @@ class ComparisonLedger:
             & (columns.table_name == comparison.table_name)
         )
         # Two comparisons of a table may end at the same time, and neither is to fail for that.
-        insert = table_comparison.insert().prefix_with("IGNORE", dialect="mysql")
-        insert = insert.prefix_with("OR IGNORE", dialect="sqlite")
         with writing(self._engine) as connection:
-            connection.execute(insert.values(asdict(comparison)))
+            connection.execute(insert_if_absent(table_comparison).values(asdict(comparison)))
             connection.execute(table_comparison.update().where(of_table).values(asdict(comparison)))
 
     def all(self, source: str) -> list[TableComparison]:
         """The comparisons of all tables, by name."""
         columns = table_comparison.c
         query = sa.select(*columns).where(columns.source == source).order_by(columns.database_name, columns.table_name)
-        with reading(self._engine) as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+        return [_from_row(row) for row in self._rows(query)]
 
 
 def _from_row(row: sa.Row[Any]) -> TableComparison:

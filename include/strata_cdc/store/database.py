@@ -28,7 +28,7 @@ from strata_cdc.store.migrations import FORMAT, check_format, migrate, stored_fo
 from strata_cdc.store.statements import COMPILED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 DEFAULT_DATABASE: Final = "strata"
 """The store's database on a MySQL server, if the URL names none."""
@@ -270,6 +270,38 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """
     with store_errors(engine), engine.connect() as connection:
         yield connection
+
+
+class Ledger:
+    """Something that one store has, for reading and writing."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def _rows(self, query: sa.Select[Any]) -> Sequence[Any]:
+        """The rows of a query, read in a transaction of their own."""
+        with reading(self._engine) as connection:
+            return connection.execute(query).all()
+
+    def _value(self, query: sa.Select[Any]) -> Any:
+        """The only value of a query; None if there is none."""
+        rows = self._rows(query)
+        return rows[0][0] if rows else None
+
+
+def upsert(connection: sa.Connection, table: sa.Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Updates the row with a key, or inserts it: the same on every database."""
+    same = sa.and_(*(table.c[name] == value for name, value in key.items()))
+    # Not by the count of an UPDATE: MySQL counts changed rows, and writing the same values again changes none.
+    if connection.execute(sa.select(sa.literal(1)).where(same).with_for_update()).first() is None:
+        connection.execute(table.insert().values({**key, **values}))
+    else:
+        connection.execute(table.update().where(same).values(dict(values)))
+
+
+def insert_if_absent(table: sa.Table) -> sa.Insert:
+    """An INSERT that does nothing, and does not fail, if another process has inserted the row."""
+    return table.insert().prefix_with("IGNORE", dialect="mysql").prefix_with("OR IGNORE", dialect="sqlite")
 
 
 def _make_database(url: sa.URL) -> None:

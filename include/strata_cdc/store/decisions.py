@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, upsert, writing
 from strata_cdc.store.table_intervals import IntervalState, same_piece, store_piece
 from strata_cdc.store.tables import quarantine_decision
 
@@ -45,11 +45,8 @@ class Decision(Struct, frozen=True):
     """None: the decision was begun and is not carried out; doing it again completes it."""
 
 
-class DecisionLedger:
+class DecisionLedger(Ledger):
     """All decisions of a source; those that were carried out are never changed."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def begin(self, decision: Decision) -> None:
         """Stores a decision before it is carried out."""
@@ -80,8 +77,7 @@ class DecisionLedger:
         query = sa.select(*columns).where(columns.source == source).order_by(*order)
         if start is not None:
             query = query.where(columns.start_at == start)
-        with reading(self._engine) as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+        return [_from_row(row) for row in self._rows(query)]
 
     def is_decided(self, piece: TableInterval) -> bool:
         """Whether a table's part of an interval is still as a decision on its run has left it."""
@@ -93,10 +89,7 @@ class DecisionLedger:
         columns = quarantine_decision.c
         key = (columns.source == piece.source) & (columns.start_at == piece.start) & (columns.run == piece.run)
         key &= (columns.database_name == piece.database) & (columns.table_name == piece.table)
-        with reading(self._engine) as connection:
-            return (
-                connection.execute(sa.select(columns.run).where(key & columns.done_at.is_not(None))).first() is not None
-            )
+        return bool(self._rows(sa.select(columns.run).where(key & columns.done_at.is_not(None))))
 
 
 _KEY = ("source", "start_at", "database_name", "table_name", "run", "verb")
@@ -104,12 +97,7 @@ _KEY = ("source", "start_at", "database_name", "table_name", "run", "verb")
 
 def _put(connection: sa.Connection, decision: Decision) -> None:
     values: dict[str, Any] = {**asdict(decision), "verb": str(decision.verb)}
-    table = quarantine_decision
-    same = sa.and_(*(table.c[name] == values[name] for name in _KEY))
-    if connection.execute(sa.select(table.c.run).where(same).with_for_update()).first() is None:
-        connection.execute(table.insert().values(values))
-    else:
-        connection.execute(table.update().where(same).values(values))
+    upsert(connection, quarantine_decision, {name: values[name] for name in _KEY}, values)
 
 
 def _from_row(row: sa.Row[Any]) -> Decision:

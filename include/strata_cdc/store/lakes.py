@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from msgspec import Struct
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, insert_if_absent, reading, writing
 from strata_cdc.store.table_intervals import store_piece
 from strata_cdc.store.tables import closed_interval, published_interval, source_lake, tracked_file, tracked_position
 
@@ -35,26 +35,20 @@ class KnownPosition(Struct, frozen=True):
     """No later transaction was committed before this time, microseconds UTC."""
 
 
-class LakeLedger:
+class LakeLedger(Ledger):
     """The lakes of all sources."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def get(self, source: str) -> KnownLake | None:
         """The lake of a source; None if both have not been used together yet."""
         columns = source_lake.c
         query = sa.select(columns.lake, columns.written).where(columns.source == source)
-        with reading(self._engine) as connection:
-            row = connection.execute(query).one_or_none()
-        return None if row is None else KnownLake(row[0], bool(row[1]))
+        return next((KnownLake(lake, bool(written)) for lake, written in self._rows(query)), None)
 
     def begin(self, source: str, lake: str, *, now: int) -> KnownLake | None:
         """Stores a source's lake, unless another process has; returns what is stored then."""
         values = {"source": source, "lake": lake, "noticed_at": now, "written": 0}
-        insert = source_lake.insert().prefix_with("IGNORE", dialect="mysql").prefix_with("OR IGNORE", dialect="sqlite")
         with writing(self._engine) as connection:
-            connection.execute(insert.values(values))
+            connection.execute(insert_if_absent(source_lake).values(values))
         return self.get(source)
 
     def note_written(self, source: str, lake: str) -> None:
@@ -91,8 +85,7 @@ class LakeLedger:
         owned, tracked = closed_interval.c, tracked_position.c
         last = sa.select(sa.func.max(owned.last_seq)).where(owned.source == source)
         read = sa.select(tracked.seq).where(tracked.source == source)
-        with reading(self._engine) as connection:
-            return max(int(connection.execute(query).scalar() or 0) for query in (last, read))
+        return max(int(self._value(query) or 0) for query in (last, read))
 
     def places(self, source: str) -> list[KnownPosition]:
         """Ordinals at which the executed GTID set is known, in order: where files begin, and where intervals end."""
@@ -107,6 +100,5 @@ class LakeLedger:
         """A table of the newest interval that has published rows, and the version that holds them."""
         columns = published_interval.c
         newest = sa.select(columns.table_name, columns.delta_version).where(columns.source == source)
-        with reading(self._engine) as connection:
-            row = connection.execute(newest.order_by(columns.start_at.desc()).limit(1)).one_or_none()
-        return None if row is None else (row[0], int(row[1]))
+        rows = self._rows(newest.order_by(columns.start_at.desc()).limit(1))
+        return next(((name, int(version)) for name, version in rows), None)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, reading, upsert, writing
 from strata_cdc.store.full_names import full_name
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.table_intervals import TableIntervalLedger, insert_counted
@@ -82,12 +82,9 @@ class PublishedInterval(Struct, frozen=True):
     details: PublishedDetails
 
 
-class IntervalLedger:
+class IntervalLedger(Ledger):
     """Marks of closed intervals; those of one source are disjoint. They are never changed, but several may become one
     (`merges.py`)."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def overlapping(self, source: str, start: int, end: int) -> list[ClosedInterval]:
         """Intervals that share time with [start, end), and those that touch it at an end; in order of time."""
@@ -180,8 +177,7 @@ class IntervalLedger:
 
     def _select(self, condition: sa.ColumnElement[bool]) -> list[ClosedInterval]:
         query = sa.select(*closed_interval.c).where(condition).order_by(closed_interval.c.start_at)
-        with reading(self._engine) as connection:
-            return [ClosedInterval(*row) for row in connection.execute(query)]
+        return [ClosedInterval(*row) for row in self._rows(query)]
 
 
 def _one_run(connection: sa.Connection, source: str) -> OwnedRun | None:
@@ -221,11 +217,8 @@ def _last_before(connection: sa.Connection, source: str, time: int | None) -> Ow
     return OwnedRun(*connection.execute(query.order_by(columns.start_at.desc()).limit(1)).one())
 
 
-class PublishedLedger:
+class PublishedLedger(Ledger):
     """What has been committed, by interval and table."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def put(self, given: PublishedInterval) -> None:
         """Stores a note of a commit; publishing an interval again replaces its note."""
@@ -266,14 +259,12 @@ class PublishedLedger:
         query = sa.select(columns.table_name, sa.func.max(columns.delta_version)).where(columns.source == source)
         # By the source, too: MySQL reads one entry of `published_interval_version` for each table only then.
         query = query.group_by(columns.source, columns.table_name)
-        with reading(self._engine) as connection:
-            return {name: int(version) for name, version in connection.execute(query)}
+        return {name: int(version) for name, version in self._rows(query)}
 
     def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[PublishedInterval]:
         order = (published_interval.c.start_at, published_interval.c.table_name)
         query = sa.select(*published_interval.c).where(condition).order_by(*order)
-        with reading(self._engine) as connection:
-            return [_published(row) for row in connection.execute(query)]
+        return [_published(row) for row in self._rows(query)]
 
 
 def store_note(connection: sa.Connection, given: PublishedInterval) -> None:
@@ -285,17 +276,7 @@ def store_note(connection: sa.Connection, given: PublishedInterval) -> None:
         "published_at": given.published_at,
         "details": to_column(given.details),
     }
-    _put(connection, published_interval, key, values)
-
-
-def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
-    """Updates the row of that key, or inserts it: the same on every database."""
-    same = sa.and_(*(table.c[name] == value for name, value in key.items()))
-    # Not by the count of an UPDATE: MySQL counts changed rows, and writing the same values again changes none.
-    if connection.execute(sa.select(sa.literal(1)).where(same).with_for_update()).first() is not None:
-        connection.execute(table.update().where(same).values(values))
-    else:
-        connection.execute(table.insert().values({**key, **values}))
+    upsert(connection, published_interval, key, values)
 
 
 def _published(row: sa.Row[Any]) -> PublishedInterval:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, reading, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.ledgers import ClosedInterval, PublishedDetails, VersionRows
 from strata_cdc.store.table_intervals import IntervalState
@@ -60,11 +60,8 @@ class MergeCandidate(Struct, frozen=True):
     """Whether everything in it is published or unwanted, its rows are counted, and nobody has decided on any of it."""
 
 
-class MergeLedger:
+class MergeLedger(Ledger):
     """Merged intervals of a source. An interval only ever becomes part of a longer one."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def crowded(self, source: str, span: int, before: int, *, most: int, since: int = 0) -> list[int]:
         """The spans of time in which more than so many short intervals begin, in order of time.
@@ -91,8 +88,7 @@ class MergeLedger:
             .having(sa.func.count() > most)
             .order_by("span_start")
         )
-        with reading(self._engine) as connection:
-            return [int(start) for (start,) in connection.execute(query)]
+        return [int(start) for (start,) in self._rows(query)]
 
     def candidates(self, source: str, begin: int, end: int) -> list[MergeCandidate]:
         """The intervals that start in a span of time (microseconds UTC, half-open), in order."""
@@ -195,8 +191,7 @@ class MergeLedger:
         order = [file_merge.c[name] for name in ("start_at", "database_name", "table_name")]
         columns = [file_merge.c[name] for name in FileMerge.__struct_fields__]
         query = sa.select(*columns).where(condition).order_by(*order)
-        with reading(self._engine) as connection:
-            return [FileMerge(*row) for row in connection.execute(query)]
+        return [FileMerge(*row) for row in self._rows(query)]
 
 
 _PIECE_KEY = ("database_name", "table_name")

@@ -35,25 +35,11 @@ FORMAT: Final = 14
 """What this version of Strata reads and writes."""
 
 
-def _add_notified_position(connection: sa.Connection) -> None:
-    notified_position.create(connection, checkfirst=True)
-
-
-def _add_row_removal(connection: sa.Connection) -> None:
-    row_removal.create(connection, checkfirst=True)
-
-
-def _add_temporary_tables(connection: sa.Connection) -> None:
-    temporary_tables.create(connection, checkfirst=True)
-
-
-def _add_table_interval(connection: sa.Connection) -> None:
-    # Intervals that were closed earlier are counted by the next plan.
-    table_interval.create(connection, checkfirst=True)
-
-
-def _add_quarantine_decision(connection: sa.Connection) -> None:
-    quarantine_decision.create(connection, checkfirst=True)
+def _adding(table: sa.Table, *columns: str) -> Callable[[sa.Connection], None]:
+    """The step that makes a table, or adds columns to one that exists."""
+    if columns:
+        return lambda connection: _add_columns(connection, table, *columns)
+    return lambda connection: table.create(connection, checkfirst=True)
 
 
 def _add_partition_change(connection: sa.Connection) -> None:
@@ -74,16 +60,6 @@ def _add_read_again(connection: sa.Connection) -> None:
     _add_columns(connection, schema_version, "time_zone")
 
 
-def _add_sessions(connection: sa.Connection) -> None:
-    # Who ran the earlier statements is not stored.
-    _add_columns(connection, schema_version, "server_id", "thread_id", "invoker")
-
-
-def _add_source_lake(connection: sa.Connection) -> None:
-    # The next command that writes checks that its lake has what the store calls published.
-    source_lake.create(connection, checkfirst=True)
-
-
 def _add_column_ids(connection: sa.Connection) -> None:
     # Who asks for versions first gives the ids (`schema/history/older_versions.py`).
     _add_columns(connection, table_version, "column_ids")
@@ -99,21 +75,6 @@ def _add_effects_and_commit_index(connection: sa.Connection) -> None:
         next(index for index in published_interval.indexes if index.name == wanted).create(connection)
 
 
-def _add_file_merge(connection: sa.Connection) -> None:
-    # No interval has been merged with its neighbours yet.
-    file_merge.create(connection, checkfirst=True)
-
-
-def _add_table_comparison(connection: sa.Connection) -> None:
-    # What was compared before is not stored.
-    table_comparison.create(connection, checkfirst=True)
-
-
-def _add_view_definition(connection: sa.Connection) -> None:
-    # ALTER VIEW was not stored: the texts of views are known from the next snapshot, or their next statement, on.
-    _add_columns(connection, view_version, "definition")
-
-
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
     """Adds empty columns, except those that exist."""
     present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
@@ -124,19 +85,25 @@ def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> Non
 
 
 STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
-    1: _add_notified_position,
-    2: _add_row_removal,
-    3: _add_temporary_tables,
-    4: _add_table_interval,
-    5: _add_quarantine_decision,
+    1: _adding(notified_position),
+    2: _adding(row_removal),
+    3: _adding(temporary_tables),
+    # Intervals that were closed earlier are counted by the next plan.
+    4: _adding(table_interval),
+    5: _adding(quarantine_decision),
     6: _add_read_again,
-    7: _add_sessions,
-    8: _add_source_lake,
+    # Who ran the earlier statements is not stored.
+    7: _adding(schema_version, "server_id", "thread_id", "invoker"),
+    # The next command that writes checks that its lake has what the store calls published.
+    8: _adding(source_lake),
     9: _add_column_ids,
     10: _add_effects_and_commit_index,
-    11: _add_file_merge,
-    12: _add_table_comparison,
-    13: _add_view_definition,
+    # No interval has been merged with its neighbours yet.
+    11: _adding(file_merge),
+    # What was compared before is not stored.
+    12: _adding(table_comparison),
+    # ALTER VIEW was not stored: the texts of views are known from the next snapshot, or their next statement, on.
+    13: _adding(view_version, "definition"),
 }
 """For each format, the step to the next one; a step may be run again after it was killed."""
 

@@ -7,19 +7,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, upsert, writing
 from strata_cdc.store.tables import notified_position
 
 
-class NotifiedLedger:
+class NotifiedLedger(Ledger):
     """The two marks of a source; each is written by one process at a time."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def watched(self, source: str) -> str | None:
         """The GTID set up to which the server's stream was watched; None if it never was."""
-        executed = self._one(source, notified_position.c.gtid_executed)
+        executed = self._get(source, notified_position.c.gtid_executed)
         return None if executed is None else str(executed)
 
     def put_watched(self, source: str, executed: str) -> None:
@@ -28,21 +25,15 @@ class NotifiedLedger:
 
     def version(self, source: str) -> int:
         """The newest schema version whose event is known to be sent; 0 if none is."""
-        return int(self._one(source, notified_position.c.version_id) or 0)
+        return int(self._get(source, notified_position.c.version_id) or 0)
 
     def put_version(self, source: str, version: int) -> None:
         """Stores this version."""
         self._put(source, {"version_id": version})
 
-    def _one(self, source: str, column: sa.Column[Any]) -> Any:
-        query = sa.select(column).where(notified_position.c.source == source)
-        with reading(self._engine) as connection:
-            return connection.execute(query).scalar_one_or_none()
+    def _get(self, source: str, column: sa.Column[Any]) -> Any:
+        return self._value(sa.select(column).where(notified_position.c.source == source))
 
     def _put(self, source: str, values: dict[str, str | int]) -> None:
-        same = notified_position.c.source == source
         with writing(self._engine) as connection:
-            if connection.execute(sa.select(sa.literal(1)).where(same).with_for_update()).first() is None:
-                connection.execute(notified_position.insert().values(source=source, **values))
-            else:
-                connection.execute(notified_position.update().where(same).values(values))
+            upsert(connection, notified_position, {"source": source}, values)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, writing
 from strata_cdc.store.tables import read_again
 
 if TYPE_CHECKING:
@@ -40,11 +40,8 @@ class TableToRead(Struct, frozen=True):
         return f"{self.database_name}.{self.table_name}"
 
 
-class ReadAgainLedger:
+class ReadAgainLedger(Ledger):
     """All tables of a source that wait to be read again."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def notice(
         self, source: str, waiting: Iterable[TableToRead], judged: Collection[tuple[str, str]]
@@ -92,8 +89,7 @@ class ReadAgainLedger:
         """All tables that wait, by name."""
         columns = read_again.c
         query = sa.select(*columns).where(columns.source == source).order_by(columns.database_name, columns.table_name)
-        with reading(self._engine) as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+        return [_from_row(row) for row in self._rows(query)]
 
     def _change(self, source: str, database: str, table: str, **values: Any) -> None:
         with writing(self._engine) as connection:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from strata_cdc.errors import ErrorFacts
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, upsert, writing
 from strata_cdc.store.full_names import full_name
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import closed_interval, table_interval
@@ -94,19 +94,15 @@ class StateTotal(Struct, frozen=True):
         return f"{self.database}.{self.table}"
 
 
-class TableIntervalLedger:
+class TableIntervalLedger(Ledger):
     """States of all tables in all closed intervals of a source."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def uncounted(self, source: str) -> list[int]:
         """Starts of closed intervals whose rows are not counted: those of a version without this ledger."""
         intervals, marks = table_interval.c, closed_interval.c
         counted = sa.select(intervals.start_at).where((intervals.source == source) & (intervals.state == _COUNTED))
         query = sa.select(marks.start_at).where((marks.source == source) & marks.start_at.not_in(counted))
-        with reading(self._engine) as connection:
-            return [int(start) for (start,) in connection.execute(query.order_by(marks.start_at))]
+        return [int(start) for (start,) in self._rows(query.order_by(marks.start_at))]
 
     def count(self, source: str, start: int, pieces: Sequence[TableInterval], *, now: int) -> None:
         """Stores the rows of an interval that was closed without them; does nothing if another process has done it."""
@@ -144,8 +140,7 @@ class TableIntervalLedger:
         query = (
             sa.select(*columns).where(condition).order_by(columns.start_at, columns.database_name, columns.table_name)
         )
-        with reading(self._engine) as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+        return [_from_row(row) for row in self._rows(query)]
 
     def last_unpublished(self, source: str, before: int) -> dict[tuple[str, str], int]:
         """The last interval with rows that are not published, for each table that has one.
@@ -161,8 +156,7 @@ class TableIntervalLedger:
             .where((columns.start_at < before) & (columns.rows > 0))
             .group_by(columns.database_name, columns.table_name)
         )
-        with reading(self._engine) as connection:
-            return {(database, table): int(start) for database, table, start in connection.execute(query)}
+        return {(database, table): int(start) for database, table, start in self._rows(query)}
 
     def last_seq_published(self, source: str, table: tuple[str, str], before: int) -> int | None:
         """Ordinal of the last transaction of the newest interval in which a table is published; None if there is none.
@@ -183,8 +177,8 @@ class TableIntervalLedger:
             .order_by(columns.start_at.desc())
             .limit(1)
         )
-        with reading(self._engine) as connection:
-            return connection.execute(query).scalar_one_or_none()
+        seq: int | None = self._value(query)
+        return seq
 
     def get(self, source: str, start: int, database: str, table: str) -> TableInterval | None:
         """One table's part of one interval; None if it has no rows there, or they are not counted."""
@@ -240,8 +234,7 @@ class TableIntervalLedger:
     def changed_at(self, source: str) -> int:
         """When a state was last stored, microseconds UTC; 0 if none is."""
         query = sa.select(sa.func.max(table_interval.c.changed_at)).where(table_interval.c.source == source)
-        with reading(self._engine) as connection:
-            return int(connection.execute(query).scalar_one_or_none() or 0)
+        return int(self._value(query) or 0)
 
     def names(self, source: str) -> list[tuple[str, str]]:
         """Databases and tables that the ledger knows of a source."""
@@ -249,8 +242,7 @@ class TableIntervalLedger:
         query = sa.select(columns.database_name, columns.table_name).where(
             (columns.source == source) & (columns.state != _COUNTED)
         )
-        with reading(self._engine) as connection:
-            return [(database, table) for database, table in connection.execute(query.distinct())]
+        return [(database, table) for database, table in self._rows(query.distinct())]
 
     def totals(self, source: str) -> list[StateTotal]:
         """Sums by table and state, in the order of both."""
@@ -263,31 +255,27 @@ class TableIntervalLedger:
             .group_by(*groups)
             .order_by(*groups)
         )
-        with reading(self._engine) as connection:
-            return [
-                StateTotal(database, table, IntervalState(state), *map(int, numbers))
-                for database, table, state, *numbers in connection.execute(query)
-            ]
+        return [
+            StateTotal(database, table, IntervalState(state), *map(int, numbers))
+            for database, table, state, *numbers in self._rows(query)
+        ]
+
+
+_KEY = table_interval.primary_key.columns
 
 
 def same_piece(connection: sa.Connection, piece: TableInterval) -> TableInterval | None:
     """The present state of the same table and interval, locked until the transaction ends."""
-    row = connection.execute(sa.select(*table_interval.c).where(_is_same(piece)).with_for_update()).first()
+    values = _to_row(piece)
+    same = sa.and_(*(column == values[column.name] for column in _KEY))
+    row = connection.execute(sa.select(*table_interval.c).where(same).with_for_update()).first()
     return None if row is None else _from_row(row)
 
 
 def store_piece(connection: sa.Connection, piece: TableInterval) -> None:
     """Replaces a state, in the transaction of the caller."""
-    there = sa.select(table_interval.c.rows).where(_is_same(piece)).with_for_update()
-    if connection.execute(there).first() is not None:
-        connection.execute(table_interval.update().where(_is_same(piece)).values(_to_row(piece)))
-    else:
-        connection.execute(table_interval.insert().values(_to_row(piece)))
-
-
-def _is_same(piece: TableInterval) -> sa.ColumnElement[bool]:
     values = _to_row(piece)
-    return sa.and_(*(column == values[column.name] for column in table_interval.primary_key.columns))
+    upsert(connection, table_interval, {column.name: values[column.name] for column in _KEY}, values)
 
 
 def insert_counted(

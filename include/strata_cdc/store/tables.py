@@ -5,17 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
 
 # Times are whole microseconds since 1970 UTC (names end in `_at`): exact, ordered and free of time zones in every
@@ -40,21 +30,23 @@ _FINGERPRINT = _name(64)
 _BINLOG_FILE = _name(255)
 
 METADATA = MetaData()
-_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
-store_format = Table(
+
+def _table(name: str, *parts: Column[Any] | Index | UniqueConstraint, comment: str | None = None) -> Table:
+    options: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+    return Table(name, METADATA, *parts, comment=comment, **options)
+
+
+store_format = _table(
     "store_format",
-    METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False, comment="always 1"),
     Column("format", Integer, nullable=False),
-    **_OPTIONS,
 )
 
 # Schema history ---------------------------------------------------------------------------------
 
-schema_version = Table(
+schema_version = _table(
     "schema_version",
-    METADATA,
     Column("id", _NUMBER, primary_key=True, autoincrement=True),
     Column("source", _SOURCE, nullable=False),
     Column("seq", BigInteger, nullable=False, comment="holds for transactions from this ordinal on"),
@@ -76,12 +68,10 @@ schema_version = Table(
     Column("invoker", _name(400), comment="user@host, where the event has it: never of what is done to tables"),
     UniqueConstraint("source", "gtid", "statement_no", name="schema_version_gtid"),
     Index("schema_version_seq", "source", "seq", "statement_no"),
-    **_OPTIONS,
 )
 
-table_version = Table(
+table_version = _table(
     "table_version",
-    METADATA,
     Column("version_id", BigInteger, primary_key=True, autoincrement=False),
     Column("database_name", _MYSQL_NAME, primary_key=True, comment="'' speaks for every database"),
     Column("table_name", _MYSQL_NAME, primary_key=True, comment="'' speaks for every table of the database"),
@@ -92,21 +82,17 @@ table_version = Table(
     Column("column_ids", _LONG, comment="in order: 1-5,9 or, copies of 1 to 3, 10-12<1; NULL: not given yet"),
     Column("effect", _LONG, comment="JSON: what it does to the table's rows; empty: nothing; NULL: not decided yet"),
     Index("table_version_name", "source", "database_name", "table_name", "version_id"),
-    **_OPTIONS,
 )
 
-table_schema = Table(
+table_schema = _table(
     "table_schema",
-    METADATA,
     Column("fingerprint", _FINGERPRINT, primary_key=True),
     Column("format", Integer, nullable=False),
     Column("definition", _LONG, nullable=False),
-    **_OPTIONS,
 )
 
-database_version = Table(
+database_version = _table(
     "database_version",
-    METADATA,
     Column("version_id", BigInteger, primary_key=True, autoincrement=False),
     Column("database_name", _MYSQL_NAME, primary_key=True, comment="'' speaks for every database"),
     Column("source", _SOURCE, nullable=False),
@@ -115,12 +101,10 @@ database_version = Table(
     Column("collation", _name(64)),
     Index("database_version_name", "source", "database_name", "version_id"),
     comment="defaults that new tables inherit",
-    **_OPTIONS,
 )
 
-view_version = Table(
+view_version = _table(
     "view_version",
-    METADATA,
     Column("version_id", BigInteger, primary_key=True, autoincrement=False),
     Column("database_name", _MYSQL_NAME, primary_key=True),
     Column("view_name", _MYSQL_NAME, primary_key=True),
@@ -129,14 +113,12 @@ view_version = Table(
     Column("definition", _LONG, comment="JSON: its query, and what decides what it means; NULL: not known"),
     Index("view_version_name", "source", "database_name", "view_name", "version_id"),
     comment="views share the names of tables",
-    **_OPTIONS,
 )
 
 # Ledgers ----------------------------------------------------------------------------------------
 
-tracked_position = Table(
+tracked_position = _table(
     "tracked_position",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("revision", BigInteger, nullable=False, comment="counts writes, so that two trackers cannot both win"),
     Column("seq", BigInteger, nullable=False, comment="last transaction read"),
@@ -147,12 +129,10 @@ tracked_position = Table(
     Column("server_version", Integer, nullable=False),
     Column("lower_case_table_names", Integer, nullable=False),
     Column("last_column_id", BigInteger, comment="the newest that was given; NULL: none was given yet"),
-    **_OPTIONS,
 )
 
-tracked_file = Table(
+tracked_file = _table(
     "tracked_file",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("first_seq", BigInteger, primary_key=True, comment="of the first transaction that starts in it"),
     Column("ordinal", Integer, primary_key=True, comment="order of files that begin with the same transaction"),
@@ -166,12 +146,10 @@ tracked_file = Table(
     Column("committed_at", BigInteger, nullable=False, comment="commit clock at end_pos"),
     Index("tracked_file_name", "source", "binlog_file"),
     comment="which part of which binlog file has been read, and where it lies in the stream",
-    **_OPTIONS,
 )
 
-snapshot = Table(
+snapshot = _table(
     "snapshot",
-    METADATA,
     Column("id", _NUMBER, primary_key=True, autoincrement=True),
     Column("source", _SOURCE, nullable=False),
     Column("gtid_before", _LONG, nullable=False, comment="executed before the first read"),
@@ -188,12 +166,10 @@ snapshot = Table(
     ),
     Column("outcome", _LONG, comment="how the tracker used it"),
     Index("snapshot_state", "source", "state"),
-    **_OPTIONS,
 )
 
-drift = Table(
+drift = _table(
     "drift",
-    METADATA,
     Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
     Column("database_name", _MYSQL_NAME, primary_key=True),
     Column("table_name", _MYSQL_NAME, primary_key=True),
@@ -203,12 +179,10 @@ drift = Table(
     Column("replayed", _FINGERPRINT, comment="NULL: no such table by the stream"),
     Column("found", _FINGERPRINT, comment="NULL: no such table on the server"),
     Index("drift_source", "source", "snapshot_id"),
-    **_OPTIONS,
 )
 
-statement_change = Table(
+statement_change = _table(
     "statement_change",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("binlog_pos", BigInteger, primary_key=True),
@@ -217,12 +191,10 @@ statement_change = Table(
     Column("tables", _LONG, nullable=False, comment="JSON list of database.table, empty if none is known"),
     Column("statement", _LONG, nullable=False),
     comment="rows changed by a statement: the binlog does not hold them",
-    **_OPTIONS,
 )
 
-row_removal = Table(
+row_removal = _table(
     "row_removal",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("binlog_pos", BigInteger, primary_key=True),
@@ -231,12 +203,10 @@ row_removal = Table(
     Column("statement", _LONG, nullable=False),
     Column("effects", _LONG, comment="JSON list: what it does to the rows of each table; NULL: not decided yet"),
     comment="rows removed by TRUNCATE, DROP PARTITION and their kin: no row event tells of them",
-    **_OPTIONS,
 )
 
-partition_change = Table(
+partition_change = _table(
     "partition_change",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("binlog_pos", BigInteger, primary_key=True),
@@ -247,21 +217,17 @@ partition_change = Table(
     Column("server_version", Integer, comment="as in executable comments: 90704"),
     Column("time_zone", _name(64), comment="of the session, where the statement used it"),
     comment="ALTER TABLE that names partitions: no version tells of it",
-    **_OPTIONS,
 )
 
-temporary_tables = Table(
+temporary_tables = _table(
     "temporary_tables",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("sessions", _LONG, nullable=False, comment="JSON: what the sessions have at tracked_position"),
     comment="temporary tables that the binlog shows: they hide others from statements",
-    **_OPTIONS,
 )
 
-closed_interval = Table(
+closed_interval = _table(
     "closed_interval",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("start_at", BigInteger, primary_key=True),
     Column("end_at", BigInteger, nullable=False),
@@ -270,12 +236,10 @@ closed_interval = Table(
     Column("gtid_executed", _LONG, nullable=False, comment="at its end"),
     Column("closed_at", BigInteger, nullable=False),
     Index("closed_interval_end", "source", "end_at"),
-    **_OPTIONS,
 )
 
-table_interval = Table(
+table_interval = _table(
     "table_interval",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("start_at", BigInteger, primary_key=True, comment="of the closed interval"),
     Column(
@@ -293,24 +257,20 @@ table_interval = Table(
     Column("changed_at", BigInteger, nullable=False),
     Index("table_interval_state", "source", "state", "database_name", "table_name", "start_at"),
     comment="what of each table and closed interval is published, owed, failed or held",
-    **_OPTIONS,
 )
 
-verdict = Table(
+verdict = _table(
     "verdict",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("start_at", BigInteger, primary_key=True),
     Column("table_name", _name(130), primary_key=True, comment="database.table; '' for the interval as a whole"),
     Column("outcome", _name(16), nullable=False),
     Column("judged_at", BigInteger, nullable=False),
     Column("details", _LONG, nullable=False, comment="JSON"),
-    **_OPTIONS,
 )
 
-quarantine_decision = Table(
+quarantine_decision = _table(
     "quarantine_decision",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("start_at", BigInteger, primary_key=True, comment="of the closed interval"),
     Column("database_name", _MYSQL_NAME, primary_key=True),
@@ -323,12 +283,10 @@ quarantine_decision = Table(
     Column("rows", BigInteger, nullable=False, comment="that nobody had published"),
     Column("done_at", BigInteger, comment="NULL: begun, and not carried out"),
     comment="what people decided on rows that were withheld",
-    **_OPTIONS,
 )
 
-read_again = Table(
+read_again = _table(
     "read_again",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("database_name", _MYSQL_NAME, primary_key=True),
     Column("table_name", _MYSQL_NAME, primary_key=True),
@@ -339,12 +297,10 @@ read_again = Table(
     Column("tried_at", BigInteger, comment="when the last of them began"),
     Column("error", _LONG, comment="why it failed; NULL: it is at work, or was killed"),
     comment="tables whose rows no log tells, until a dump has read them",
-    **_OPTIONS,
 )
 
-published_interval = Table(
+published_interval = _table(
     "published_interval",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("start_at", BigInteger, primary_key=True),
     Column("table_name", _name(130), primary_key=True),
@@ -355,12 +311,10 @@ published_interval = Table(
     Index("published_interval_table", "source", "table_name", "start_at"),
     # Serves `PublishedLedger.newest`.
     Index("published_interval_version", "source", "table_name", "delta_version"),
-    **_OPTIONS,
 )
 
-file_merge = Table(
+file_merge = _table(
     "file_merge",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("start_at", BigInteger, primary_key=True, comment="of the interval that was made of shorter ones"),
     Column("database_name", _MYSQL_NAME, primary_key=True),
@@ -368,12 +322,10 @@ file_merge = Table(
     Column("end_at", BigInteger, nullable=False),
     Column("merged_at", BigInteger, comment="when its files were merged; NULL: they are not yet"),
     comment="tables with files of shorter intervals: to be merged, or merged and still to be deleted",
-    **_OPTIONS,
 )
 
-table_comparison = Table(
+table_comparison = _table(
     "table_comparison",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("database_name", _MYSQL_NAME, primary_key=True),
     Column("table_name", _MYSQL_NAME, primary_key=True),
@@ -383,26 +335,21 @@ table_comparison = Table(
     Column("different", BigInteger, nullable=False, comment="of them"),
     Column("is_sample", Integer, nullable=False, comment="1: only some of the rows were compared"),
     comment="the newest comparison of each table with its server",
-    **_OPTIONS,
 )
 
-notified_position = Table(
+notified_position = _table(
     "notified_position",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("gtid_executed", _LONG, comment="the server's stream up to here was watched; NULL: never"),
     Column("version_id", BigInteger, comment="the newest schema version whose event is known to be sent; NULL: none"),
     comment="up to where DDL has been reported",
-    **_OPTIONS,
 )
 
-source_lake = Table(
+source_lake = _table(
     "source_lake",
-    METADATA,
     Column("source", _SOURCE, primary_key=True),
     Column("lake", _name(36), nullable=False, comment="the id that the lake's own file has, too"),
     Column("noticed_at", BigInteger, nullable=False),
     Column("written", Integer, nullable=False, comment="0: the lake's file may not be there yet"),
     comment="which lake a source's rows are in: the store is of no use with another one",
-    **_OPTIONS,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import Ledger, reading, upsert, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import verdict
 
@@ -85,11 +85,8 @@ class IntervalOutcome(Struct, frozen=True):
     failed: int
 
 
-class VerdictLedger:
+class VerdictLedger(Ledger):
     """The newest verdict on each table and interval."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
     def put(self, verdicts: Iterable[StoredVerdict]) -> None:
         """Replaces former verdicts by new ones, all or none."""
@@ -101,8 +98,7 @@ class VerdictLedger:
         columns = verdict.c
         condition = (columns.source == source) & columns.start_at.in_(sorted(set(starts)))
         query = sa.select(*columns).where(condition).order_by(columns.start_at, columns.table_name)
-        with reading(self._engine) as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+        return [_from_row(row) for row in self._rows(query)]
 
     def of_table(self, source: str, table: str, starts: Iterable[int]) -> list[StoredVerdict]:
         """Verdicts on one table (`full_names.py`) in some intervals, in order of time."""
@@ -110,9 +106,7 @@ class VerdictLedger:
         condition = (
             (columns.source == source) & (columns.table_name == table) & columns.start_at.in_(sorted(set(starts)))
         )
-        with reading(self._engine) as connection:
-            rows = connection.execute(sa.select(*columns).where(condition).order_by(columns.start_at)).all()
-        return [_from_row(row) for row in rows]
+        return [_from_row(row) for row in self._rows(sa.select(*columns).where(condition).order_by(columns.start_at))]
 
     def outcomes(
         self, source: str, *, before: int | None = None, unsound: bool = False, limit: int = 50
@@ -161,8 +155,7 @@ class VerdictLedger:
             .offset(offset)
             .limit(limit)
         )
-        with reading(self._engine) as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+        return [_from_row(row) for row in self._rows(query)]
 
 
 def store_verdicts(connection: sa.Connection, verdicts: Iterable[StoredVerdict]) -> None:
@@ -174,11 +167,7 @@ def store_verdicts(connection: sa.Connection, verdicts: Iterable[StoredVerdict])
             "judged_at": stored.judged_at,
             "details": to_column(stored.details),
         }
-        same = sa.and_(*(verdict.c[name] == value for name, value in key.items()))
-        if connection.execute(sa.select(verdict.c.outcome).where(same).with_for_update()).first() is None:
-            connection.execute(verdict.insert().values({**key, **values}))
-        else:
-            connection.execute(verdict.update().where(same).values(values))
+        upsert(connection, verdict, key, values)
 
 
 def _outcome_of(start: int, counts: dict[str, tuple[int, int]]) -> IntervalOutcome:
