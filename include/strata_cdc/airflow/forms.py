@@ -125,7 +125,6 @@ def request_of(params: Mapping[str, Any], now: int) -> dict[str, Any]:
 
     Args:
         params: The run's parameters.
-        now: Microseconds UTC.
 
     Raises:
         Usage: Two fields contradict each other.
@@ -151,7 +150,6 @@ def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
     Args:
         given: The values that were filled in, with the defaults of the others.
         form: Its fields.
-        now: Microseconds UTC.
 
     Raises:
         Usage: There is no such field, or a value has no meaning.
@@ -187,7 +185,6 @@ def describe_request(source: str, params: Mapping[str, Any], start: int | None, 
     """The request of a run, in a line.
 
     Args:
-        source: The source's name.
         params: The form.
         start: Begin of its span, microseconds UTC.
         end: Its end, likewise.

@@ -38,7 +38,6 @@ def ingest_group(source: str, dump_dag: str) -> None:
     """The steps of a source. Their list is `strata_cdc.pipeline.steps`; the tasks are in `steps.py`.
 
     Args:
-        source: The source's name.
         dump_dag: The DAG that is started for tables that must be read again.
     """
     planned = steps.plan(source)

@@ -101,7 +101,6 @@ def newest_events(asset: Asset, most: int) -> Sequence[Any]:
     """The newest events of any asset, the newest first; a task's own accessor knows only what the DAG file names.
 
     Args:
-        asset: The asset.
         most: How many events, at most.
     """
     context = importlib.import_module("airflow.sdk.execution_time.context")

@@ -92,7 +92,6 @@ def key_text(values: Sequence[Any], kinds: str) -> str:
     """The text of the key that a reader asks for.
 
     Args:
-        values: As they are.
         kinds: As `kinds_of` has them.
     """
     return _joined([_one(value, kind) for value, kind in zip(values, kinds, strict=True)])

@@ -366,7 +366,6 @@ class Settings:
         """A group with its sources.
 
         Args:
-            name: Its name.
             former: Old sources of switchovers that are in no journal; with a journal, all sources in no group are
                 known.
 

@@ -36,8 +36,6 @@ def create_table(name: TableName, definition: TableDefinition, dialect: Dialect)
     """Returns the table for another engine. A schema with the name of the database must exist there.
 
     Args:
-        name: The table.
-        definition: Its definition.
         dialect: The engine; not MySQL.
     """
     types = {column.name: foreign_type(column.column_type, dialect) for column in definition.columns}

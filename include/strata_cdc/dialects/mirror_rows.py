@@ -56,7 +56,6 @@ def rows_view(view: exp.Table, columns: Sequence[RowsColumn], parts: Sequence[Ro
     """Writes the view of a mirror's rows, with MySQL's names of the columns.
 
     Args:
-        view: Name of the view.
         columns: The columns, in order.
         parts: The mirror as the engine reads it; none: the mirror has no rows.
         dialect: The engine.

@@ -40,7 +40,6 @@ def relation_of(
     Args:
         dialect: DuckDB or Spark.
         through: How the engine reads.
-        name: The table.
         url: URL of its change table.
         files: Its data files, relative to the URL.
     """

@@ -111,7 +111,6 @@ class Entering:
         """Takes what has come from a source, for which `waits_for` is true.
 
         Args:
-            source: The source.
             what: A span, a position, or the end of its stream.
             lineage: Lineage of the source.
 

@@ -110,7 +110,6 @@ class Copies:
         until it has come, it is not known whether the transaction is a copy.
 
         Args:
-            source: The source.
             span: What has come from it.
 
         Raises:

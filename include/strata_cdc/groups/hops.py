@@ -136,9 +136,6 @@ class _Journal(Struct, forbid_unknown_fields=True):
 def read_journal(path: str) -> list[Hop]:
     """Reads the switchovers of a journal, in their order. If the same switchover is written twice, it counts once.
 
-    Args:
-        path: Path of the file.
-
     Raises:
         SettingsError: The journal cannot be read, or contradicts itself.
     """

@@ -41,7 +41,6 @@ def refuse_unordered(source: StreamedSource, path: Path, *, is_mariadb: bool) ->
     """Checks that the transactions of a source have a place in the group's order.
 
     Args:
-        source: The source.
         path: The group's path through its switchovers.
         is_mariadb: Whether its server is known to be MariaDB; what has landed may show it, too.
 

@@ -108,7 +108,6 @@ class Merge(Generic[What]):
         """Adds a source; the watermark waits for it from now on.
 
         Args:
-            source: Name of the source.
             epoch: Number of the switchover with which it came; 0 for a first source.
             least: No transaction of it is earlier than this time (microseconds UTC).
         """

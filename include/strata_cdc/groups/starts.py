@@ -46,7 +46,6 @@ class Starts:
         """Takes what the user wrote.
 
         Args:
-            group: Name of the group.
             path: Path of the group, before all switchovers; it is moved to where the stream begins.
             sources: All sources that the path may use.
             start: Where to begin; or what servers reported at an earlier `now`: the other servers report it when their

@@ -92,10 +92,6 @@ class GroupStatus(Struct, frozen=True):
 def group_status(group: Group, *, now: int) -> GroupStatus:
     """Reads the status of a group; queries its servers for their clocks.
 
-    Args:
-        group: The group.
-        now: Microseconds UTC.
-
     Raises:
         StoreUnavailableError: A store does not answer.
         LakeUnavailableError: The lake does not answer.

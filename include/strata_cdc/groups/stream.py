@@ -52,7 +52,6 @@ class GroupStream:
         """Nothing is opened yet.
 
         Args:
-            group: The group.
             start: Where to begin: after a token of the group, at a time, `now` or the `beginning`; or at what the
                 sources' servers reported earlier as their `now`.
             until: Where to end: a token, a time, `now` or `landed`; a time is exclusive.

@@ -28,7 +28,6 @@ def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
     """Refuses sources that are the same server.
 
     Args:
-        group: Name of the group.
         servers: `ServerMoment.server_uuid` of the servers, by source.
 
     Raises:

@@ -26,7 +26,6 @@ class Watch:
         """No source delays the group yet.
 
         Args:
-            group: Name of the group.
             max_skew: A delay is not logged until it is longer than this (microseconds), and longer than a few seconds.
         """
         self._group, self._max_skew = group, max_skew
@@ -46,7 +45,6 @@ class Watch:
         """Logs it if the watermark has not moved for long.
 
         Args:
-            merge: The merge.
             now: Seconds, by this machine's clock.
         """
         watermark = merge.watermark
@@ -79,7 +77,6 @@ class Watch:
         """Logs it if the newest transactions of a source are in the future.
 
         Args:
-            source: The source.
             times: Their times, which ascend (microseconds UTC, in the group's time).
             now: The group's time.
         """

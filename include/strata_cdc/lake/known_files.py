@@ -35,7 +35,6 @@ def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str,
     """The earliest file that has been tracked from its first event on and that the server still has.
 
     Args:
-        source: The source's name.
         files: What was tracked, in the stream's order.
         server_uuid: Of the server: another one has files of the same names.
         on_server: What it has.

@@ -62,11 +62,6 @@ class SourceMetrics(Struct, frozen=True):
 def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
     """The numbers of a source, read from its store and lake; the server is not queried.
 
-    Args:
-        source: The source's name.
-        settings: The settings.
-        now: Microseconds UTC.
-
     Raises:
         UnknownSourceError: The settings have no such source.
         StoreUnavailableError: The store does not answer.
@@ -112,7 +107,6 @@ def source_metrics(status: SourceStatus, mirrors: Sequence[MirrorPosition | None
     Args:
         status: How far its steps are.
         mirrors: `mirror_positions`.
-        now: Microseconds UTC.
     """
     behind = status.behind_seconds if status.owned_until else None
     owed = _age(status.owed_since, now)

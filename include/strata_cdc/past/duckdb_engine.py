@@ -25,7 +25,6 @@ def run_in_duckdb(query: TranslatedQuery, tables: Mapping[str, TableRows]) -> pa
     """The rows of a query, with columns c0, c1 and so on.
 
     Args:
-        query: The query.
         tables: Its tables, by their names in DuckDB.
 
     Raises:

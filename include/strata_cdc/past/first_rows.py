@@ -70,8 +70,6 @@ def first_rows(source: Source, engine: sa.Engine, wanted: RowRequest) -> FirstRo
     """The first rows of a table at a moment, in no order.
 
     Args:
-        source: The source.
-        engine: Its store.
         wanted: Which rows.
 
     Raises:

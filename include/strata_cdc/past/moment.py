@@ -79,9 +79,6 @@ def find_moment(lake: str, source: str, engine: sa.Engine, point: MomentPoint) -
     """The moment of a time, of an interval's end, or of a GTID set.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
         point: Microseconds UTC on the source's commit clock: the last transaction that was committed up to then, that
             time included; the end of an interval: all transactions up to it; or a GTID set: exactly these transactions.
 

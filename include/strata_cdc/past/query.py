@@ -61,7 +61,6 @@ def answer(source: Source, statement: str, at: str | None = None, engine: QueryE
     """Answers a query.
 
     Args:
-        source: The source.
         statement: A SELECT of MySQL's SQL.
         at: The moment of tables that name none: a time or a GTID set; None: the last one that all of their mirrors have
             reached.

@@ -96,7 +96,6 @@ def history_of_key(request: HistoryRequest, paths: RowPaths) -> Iterator[History
 
     Args:
         request: The changes.
-        paths: The rows.
 
     Raises:
         StrataError: As for `TableChanges.read`.

@@ -148,8 +148,6 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
     Args:
         changes: The changes of the source's tables.
         timeline: The table, and the range.
-        columns: The columns of the key.
-        key: The key.
 
     Raises:
         Usage: The rows had more than `MOST_KEYS` keys.

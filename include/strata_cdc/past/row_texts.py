@@ -125,7 +125,6 @@ def history_text(line: HistoryLine, *, shows_number: bool) -> Iterator[str]:
     """The lines of text for a line of a history.
 
     Args:
-        line: The line.
         shows_number: Whether the number of the row is shown, because several rows had the key.
     """
     if isinstance(line, HistoryChange):
@@ -191,7 +190,6 @@ def difference_text(row: MomentDifference, before: TableDefinition, after: Table
     """The lines of text for a row that differs.
 
     Args:
-        row: The row.
         before: The table's definition at the first moment.
         after: Its definition at the second one.
     """

@@ -58,7 +58,6 @@ def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> p
     """The rows of a mirror that have a key, in `exact_schema` and with `_seq`; of a primary key, at most one.
 
     Args:
-        mirror: The mirror.
         names: The columns of the key, as its definition spells them.
         key: Their values as texts (`key_texts.py`).
 

@@ -35,10 +35,7 @@ def copy_mirror(lake: str, scratch: Path, source: str, table: TableName, seq: in
     at a URL are copied.
 
     Args:
-        lake: Folder or URL of the lake.
         scratch: The folder that stands for the lake.
-        source: The source's name.
-        table: The table.
         seq: Ordinal of the transaction.
 
     Raises:

@@ -81,7 +81,6 @@ class Token(Struct, frozen=True):
         BEFORE: a server that has reached `other` has executed everything that this token covers, and more.
 
         Args:
-            other: The other token.
             clock_bound: By how much the clocks of two servers may differ (microseconds). Tokens without a common
                 source, also by copy, are then ordered by their commit times if these differ by more. Such a result is
                 not part of the partial order: it may contradict comparisons with a third token.

@@ -98,8 +98,6 @@ def server_comparison(engine: sa.Engine, source: str, *, known: TablesAtEnd | No
     """The comparisons of a source's tables; None if nothing is published and nothing was compared.
 
     Args:
-        engine: The store.
-        source: The source's name.
         known: What the caller has read of the store.
 
     Raises:

@@ -47,8 +47,6 @@ def find_position(
     """The point that one of the three arguments names.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: Name of the source.
         time: Microseconds UTC: the point after all transactions that were committed before it.
         gtid_set: The point after exactly these transactions.
         file: `FILE:OFFSET`: the point after all transactions that begin before it.

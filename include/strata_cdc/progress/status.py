@@ -147,11 +147,6 @@ class SourceStatus(Struct, frozen=True):
 def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:
     """Reads the status of a source.
 
-    Args:
-        source: The source.
-        engine: Its store.
-        now: Microseconds UTC.
-
     Raises:
         StoreUnavailableError: The store does not answer.
         LakeUnavailableError: The lake does not answer.

@@ -57,8 +57,6 @@ def lineage_of(
     """What a table comes from.
 
     Args:
-        store: The store.
-        source: The source's name.
         timeline: The changes of the table under all its names, in stream order.
         span: What the pictures show.
         draw: The band of a change.

@@ -93,8 +93,6 @@ def row_view(source: Source, engine: sa.Engine, name: TableName, key: Sequence[s
     """A row by its key.
 
     Args:
-        source: The source.
-        engine: Its store.
         name: The table, as it is called at the moment.
         key: A value for each column of the key; empty: only the names of these columns are looked up.
         at: A time or a GTID set; empty: now.
@@ -191,8 +189,6 @@ def rows_at(source: Source, engine: sa.Engine, name: TableName, where: str, at: 
     """The first rows of a table at a moment, as `past.first_rows.FirstRows`.
 
     Args:
-        source: The source.
-        engine: Its store.
         name: The table, as it is called at the moment.
         where: A condition of MySQL's SQL; empty: all rows.
         at: A time or a GTID set; empty: the last moment that the table's mirror has reached.

@@ -325,9 +325,6 @@ def rows_view(engine: sa.Engine, source: str, name: TableName, names: Iterable[T
     """What became of a table's rows.
 
     Args:
-        engine: The store.
-        source: The source's name.
-        name: The table.
         names: It, and the names that it had before.
 
     Raises:

@@ -34,9 +34,6 @@ def undo_view(source: Source, engine: sa.Engine, name: TableName, gtid: str, key
     """The script of one transaction.
 
     Args:
-        source: The source.
-        engine: Its store.
-        name: The table.
         gtid: The transaction.
         key: The row's key; empty: all rows of the table that the transaction changed.
 

@@ -71,8 +71,6 @@ def verdict_view(engine: sa.Engine, source: str, start: int, offset: int = 0) ->
     """What was found in one interval.
 
     Args:
-        engine: The store.
-        source: The source's name.
         start: Of the interval, or of one that is part of it by now, microseconds UTC.
         offset: How many tables to skip.
 

@@ -22,8 +22,6 @@ def copied_store(engine: sa.Engine, source: str, servers: Collection[str]) -> sa
     """A store in memory with everything that another store has of a source.
 
     Args:
-        engine: The store.
-        source: Name of the source.
         servers: As `own_database`; what belongs to the store in a stream belongs to the copy too.
     """
     own = own_database(engine, servers)

@@ -64,11 +64,9 @@ class LakeLedger(Ledger):
         have.
 
         Args:
-            source: The source.
             lake: The id of the other lake.
             lost: Start of the interval and table (`full_names.py`) of published notes that are no longer true.
             intervals: The new states.
-            now: Microseconds UTC.
         """
         notes, same = published_interval.c, source_lake.c.source == source
         with writing(self._engine) as connection:

@@ -67,7 +67,6 @@ class MergeLedger(Ledger):
         """The spans of time in which more than so many short intervals begin, in order of time.
 
         Args:
-            source: The source.
             span: Length of each (microseconds); they begin at whole multiples of it. An interval is short if it is
                 shorter.
             before: Only spans, and intervals, that end at this time or before (microseconds UTC).
@@ -172,7 +171,6 @@ class MergeLedger(Ledger):
             done: What was pending.
             table: The table (`full_names.py`).
             delta_version: The version of the change table that has the merged files; None if there were none to merge.
-            now: Microseconds UTC.
         """
         notes = published_interval.c
         of_table = (notes.source == done.source) & (notes.start_at == done.start_at) & (notes.table_name == table)

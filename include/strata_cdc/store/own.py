@@ -25,7 +25,6 @@ def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
     A database of this name on another server is a user's database.
 
     Args:
-        engine: The store.
         servers: UUIDs of the servers that the stream comes from; empty if they are not known.
 
     Raises:

@@ -65,9 +65,7 @@ def merged_meanwhile(source: str, start: int, end: int, *, table: str | None = N
     """The error of a run whose interval became part of a longer one after the run was planned.
 
     Args:
-        source: The source's name.
         start: Of the interval as it was planned (microseconds UTC).
-        end: Its end.
         table: `database.table`, if it is about one.
     """
     since, until = (f"{from_micros(time):%Y-%m-%dT%H:%M:%S.%fZ}" for time in (start, end))

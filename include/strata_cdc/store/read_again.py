@@ -49,7 +49,6 @@ class ReadAgainLedger(Ledger):
         """Stores which of some tables wait; returns those that are new.
 
         Args:
-            source: The source's name.
             waiting: The tables that wait. If a mirror is blocked at the same transaction as before, its tries are kept.
             judged: Databases and tables that were examined; those that are not in `waiting` wait no longer.
         """

@@ -39,8 +39,6 @@ def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, li
     """Sums over the newest intervals of some tables, which are the names that one table has had.
 
     Args:
-        engine: The store.
-        source: The source's name.
         tables: Names as in `full_names.py`.
         limit: How many intervals are counted at most.
 

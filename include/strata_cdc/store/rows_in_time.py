@@ -83,8 +83,6 @@ def newest_intervals(
     """The newest intervals that have rows of a table, the newest first.
 
     Args:
-        engine: The store.
-        source: The source's name.
         name: Database and table.
         states: Only intervals in one of these states.
         limit: How many at most.
@@ -147,8 +145,6 @@ def rows_by_bucket(
     """How many rows of a table each part of a time span has; an interval counts in the part in which it starts.
 
     Args:
-        engine: The store.
-        source: The source's name.
         name: Database and table.
         span: Half-open, microseconds UTC.
         buckets: Number of parts of equal length.

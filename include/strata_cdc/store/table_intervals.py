@@ -123,7 +123,6 @@ class TableIntervalLedger(Ledger):
         """The table intervals in some states, in order of time and table.
 
         Args:
-            source: The source.
             states: These states.
             starts: Only intervals that start in this half-open span (microseconds UTC; None: no bound).
             table: Only this database and table.
@@ -146,7 +145,6 @@ class TableIntervalLedger(Ledger):
         """The last interval with rows that are not published, for each table that has one.
 
         Args:
-            source: The source.
             before: Only intervals that start before (microseconds UTC).
         """
         columns = table_interval.c
@@ -162,7 +160,6 @@ class TableIntervalLedger(Ledger):
         """Ordinal of the last transaction of the newest interval in which a table is published; None if there is none.
 
         Args:
-            source: The source.
             table: Database and table.
             before: Only intervals that start before (microseconds UTC).
         """
@@ -206,7 +203,6 @@ class TableIntervalLedger(Ledger):
         """Makes pending what the settings want only now, and unwanted what they no longer want and is not published.
 
         Args:
-            source: The source.
             is_wanted: Whether the settings name a database and table.
             since: Intervals that start before this (microseconds UTC) are unwanted.
             left_out: By database and table, between which starts (both inclusive) intervals are unwanted too.

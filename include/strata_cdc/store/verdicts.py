@@ -114,7 +114,6 @@ class VerdictLedger(Ledger):
         """The newest checked intervals, the newest first.
 
         Args:
-            source: The source.
             before: Only intervals that start before this (microseconds UTC).
             unsound: Only intervals in which a check failed.
             limit: How many at most.

@@ -68,7 +68,6 @@ def place_of(
 
     Args:
         value: The value according to the history.
-        column: The column of the view.
         there: Columns of the table in the lake.
         kinds: Types of the version's columns in change tables, by folded name.
     """

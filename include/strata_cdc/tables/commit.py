@@ -83,9 +83,6 @@ def publish(
     former version has left it, or if the table has other names for its columns.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        table: The table.
         interval: Start of the interval (microseconds UTC).
         staged: All files of the table and interval; without files, the interval becomes empty.
         output: The kind of table.
@@ -110,8 +107,6 @@ def committed(attempt: Callable[[], _Found], source: str, table: TableName, inte
 
     Args:
         attempt: Opens the table and commits.
-        source: The source's name.
-        table: The table.
         interval: Start of the interval (microseconds UTC).
 
     Raises:

@@ -65,7 +65,6 @@ def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, eff
 
     Args:
         rows: With the columns of `old`, by their names in the change table.
-        old: The definition that they have.
         new: The definition that they get.
         effect: What the statement between the two does to rows.
 

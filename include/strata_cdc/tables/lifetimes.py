@@ -82,7 +82,6 @@ def life_of(table_changes: Sequence[TableChange], name: TableName) -> TableLifet
 
     Args:
         table_changes: The whole history, in stream order.
-        name: The table.
     """
     own = [change for change in table_changes if change.name == name]
     if not own or own[-1].definition is None:

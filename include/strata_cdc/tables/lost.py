@@ -39,9 +39,6 @@ def open_changes(
     """A change table as it is now, or None; what is left of a lost table is neither read nor written.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        table: The table.
         known: The number of a commit that was made; None if no such number is known.
         output: The kind of table.
 
@@ -68,8 +65,6 @@ def find_lost(
     """The tables that lack a commit, by name: checks one file for each table, and the log of those that do not have it.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
         known: The newest commit of each table that is known to have been made.
         output: The kind of tables.
 

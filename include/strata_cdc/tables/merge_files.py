@@ -87,9 +87,6 @@ def merge_files(
     """Merges the files of an interval. Safe to repeat, to kill, and to do twice at once.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        table: The table.
         start: Start of the interval (microseconds UTC).
         end: Its end, exclusive.
         known: A version that the table is known to have had.
@@ -244,9 +241,6 @@ def delete_merged(lake: str, source: str, table: TableName, start: int, end: int
     Safe to repeat, and to be killed.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        table: The table.
         start: Start of the interval whose files were merged (microseconds UTC).
         end: Its end, exclusive.
         before: When they were merged, microseconds UTC.

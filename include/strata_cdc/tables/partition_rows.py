@@ -41,7 +41,6 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
 
     Args:
         rows: With the columns of the definition, by their names in the change table.
-        definition: The definition of the table.
         held: The partitions.
 
     Raises:

@@ -118,8 +118,6 @@ def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Rea
     """By folder, the reasons of everything in quarantine for a source, in order of interval and run.
 
     Args:
-        lake: URL of the lake.
-        source: Name of the source.
         verdict: The type of the verdict in a reason.
 
     Raises:

@@ -62,7 +62,6 @@ def in_range_columns(change: ChangeBatch, source: str, schema: pa.Schema) -> pa.
     """A batch of changes in some columns.
 
     Args:
-        change: The changes.
         source: The source's name, for `_source`.
         schema: `range_schema` of definitions with the batch's, or some columns of it; a column that the batch's
             definition lacks is NULL.

@@ -39,8 +39,6 @@ def read_changes(
     can hold the values of all of them without loss.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
         table: The table: a name, or the text `database.table`.
         columns: The requested columns; None for all.
         start: First requested interval (microseconds UTC, inclusive); None: from the first one.

@@ -46,7 +46,6 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
             (`verbatim.py`) are possible.
         changes: Rows of the change table that one schema version has decoded, in any order; with text columns if
             `state` has them.
-        definition: The definition of that version.
 
     Raises:
         Usage: An image lacks columns whose values are not known (MINIMAL images of rows that changed their key), or has

@@ -55,7 +55,6 @@ def exact_changes(changes: pa.Table, definition: TableDefinition) -> pa.Table:
 
     Args:
         changes: With the columns of `definition`, `_before` and `_invalid`.
-        definition: The definition of the version.
     """
     names = verbatim_names(definition)
     if not names or any(name in changes.schema.names for name in names.values()):

@@ -98,7 +98,6 @@ def rows_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     """The layout of a view of present rows, with the values that conversions have left.
 
     Args:
-        lifetime: The table's lifetime.
         key_of: Gives the columns of a version's key, by folded name.
     """
     return _layout(lifetime, key_of, key_stages(lifetime.eras, key_of))
@@ -109,7 +108,6 @@ def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     what is shown of them.
 
     Args:
-        lifetime: The table's lifetime.
         key_of: Gives the columns of a version's key, by folded name.
     """
     layout = _layout(lifetime, key_of, key_stages(lifetime.eras, key_of, _shows_other))

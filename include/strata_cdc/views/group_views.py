@@ -26,7 +26,6 @@ def make_group_views(
     the group.
 
     Args:
-        group: The group.
         dialect: For which engine.
         through: How it reads change tables.
         wanted: Which tables.

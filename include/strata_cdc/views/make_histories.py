@@ -35,9 +35,6 @@ def make_histories(
     """A view for each mirror of a table that is there, by name.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
         dialect: For which engine; DuckDB or Spark.
         through: How it reads change tables.
         wanted: Which tables.

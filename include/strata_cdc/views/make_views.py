@@ -74,9 +74,6 @@ def make_views(
     """The views of all tables of a source that are there now and that something is published of.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
         dialect: For which engine; DuckDB or Spark.
         through: How it reads change tables.
         wanted: Which tables.

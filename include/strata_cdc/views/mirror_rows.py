@@ -39,9 +39,6 @@ def standing_mirror(lake: str, source: str, name: TableName, definition: TableDe
     """The mirror of a table, if its rows are the table's at the mirror's position.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        name: The table.
         definition: As the table is now.
 
     Raises:

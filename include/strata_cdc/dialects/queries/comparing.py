@@ -45,8 +45,6 @@ def sides(left: QueryValue, right: QueryValue, *, ordered: bool) -> tuple[str, s
     """The SQL of both sides of a comparison.
 
     Args:
-        left: The left value.
-        right: The right value.
         ordered: Whether the comparison asks which comes first.
 
     Raises:

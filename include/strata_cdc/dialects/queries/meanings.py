@@ -25,7 +25,6 @@ class Meanings(Protocol):
 
         Args:
             node: As it is written.
-            relation: That has it.
             nearer: The relations of the queries inside that of `relation`, in which the name was looked for first.
 
         Raises:

@@ -133,7 +133,6 @@ def tables_of_view(view: ViewDefinition, reference: TableReference) -> list[Tabl
     """The tables and views that a view names.
 
     Args:
-        view: The view.
         reference: It; its moment is theirs.
 
     Raises:
@@ -419,7 +418,6 @@ def column_names(view: ViewDefinition, shown: Sequence[str]) -> list[str]:
     """The names of a view's columns.
 
     Args:
-        view: The view.
         shown: The names of the columns of its query.
 
     Raises:

@@ -127,7 +127,6 @@ def common_cut(group: Group, *, now: int, at: int | None = None) -> Cut:
     """Finds the newest cut of a group, or the newest that is not after a time.
 
     Args:
-        group: The group.
         now: The present time, microseconds UTC.
         at: The time, microseconds UTC, in the group's time.
 

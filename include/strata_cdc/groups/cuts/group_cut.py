@@ -31,7 +31,6 @@ def group_cut(name: str, *, settings: Settings) -> GroupCut:
 
     Args:
         name: Name of the group.
-        settings: The settings.
 
     Raises:
         UnknownSourceError: The settings have no such group.

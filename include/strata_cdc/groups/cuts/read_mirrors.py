@@ -40,7 +40,6 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
     """Returns the rows of all sources at a cut, each exactly as its server had it there, with `_source`.
 
     Args:
-        group: The group.
         table: `database.table`.
         cut: A cut, as `common_cut` returns it.
         columns: The wanted columns; None for all. A column that a source does not have is NULL in its rows.

@@ -71,7 +71,6 @@ def check_group(group: Group, *, idle_seconds: float = _IDLE_SECONDS) -> Iterato
     """Findings on a group. What fails for one source is a finding.
 
     Args:
-        group: The group.
         idle_seconds: How long a MariaDB source may write nothing.
     """
     measured: dict[str, ServerMoment] = {}

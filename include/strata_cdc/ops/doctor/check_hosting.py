@@ -32,7 +32,6 @@ def judge_hosting(service: HostingService, variables: Mapping[str, str], hours: 
     """What the service is, and how long it keeps binlogs.
 
     Args:
-        service: The service.
         variables: The server's, by lower-case name.
         hours: `binlog retention hours`; None if it is not known. Only for services that have it.
     """

@@ -82,7 +82,6 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
     """The checks that are not of the server: store, lake, and the settings' patterns of tables.
 
     Args:
-        source: The source.
         server: The server's tables; None if it does not answer, and the store is on it.
     """
     store = None

@@ -28,7 +28,6 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
     """Whether `tables` and `exclude` match what there is.
 
     Args:
-        source: The source.
         known: The tables that the server has, and those that the history knows.
         folded: Whether the server takes names for the same whatever their case is.
     """
@@ -56,7 +55,6 @@ def check_own(
     """Findings on the folder of users' own expectations, one a file.
 
     Args:
-        folder: The folder.
         known: The tables that there are; empty if they are not known.
         history: Finds the contradictions between the schema history and a file; None if there is no history.
     """

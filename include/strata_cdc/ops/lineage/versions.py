@@ -24,8 +24,6 @@ def describe_versions(engine: sa.Engine, source: str, versions: Sequence[int]) -
     """The tables of some versions in stream order, but for those whose schema is not known.
 
     Args:
-        engine: The store.
-        source: The source's name.
         versions: Ids of versions that follow each other.
 
     Raises:

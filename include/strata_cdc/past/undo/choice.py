@@ -146,7 +146,6 @@ class Choice(Struct, frozen=True):
 
         Args:
             now: The table as it is now.
-            statements: The clients' statements.
 
         Raises:
             ConditionError: The condition is not one on this table.

@@ -54,10 +54,6 @@ class CascadingKey(Struct, frozen=True):
 def cascading_keys(engine: sa.Engine, source: str) -> list[CascadingKey]:
     """The foreign keys of a source by which the server changes rows.
 
-    Args:
-        engine: The source's store.
-        source: Its name.
-
     Raises:
         StoreUnavailableError: The database does not answer.
     """

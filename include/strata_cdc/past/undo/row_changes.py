@@ -104,7 +104,6 @@ class NowTable(Struct, frozen=True):
         """The key of an image; None if the table has none, or if a value of it is not known.
 
         Args:
-            image: The image.
             other: What it lacks is the same in this one.
         """
         cells = [image.get(name) or (other or {}).get(name) for name in self.key]

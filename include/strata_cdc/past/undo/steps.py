@@ -79,7 +79,6 @@ def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns
 
     Args:
         change: With all of the values that are needed (`conflicts.py` completes partial images).
-        table: The table as it is now.
         direction: Whether it is taken back or made again.
         columns: Of an UPDATE.
 
@@ -214,7 +213,6 @@ def statement(step: UndoStep, table: NowTable, write: Literal = literal) -> str:
 
     Args:
         step: What it does.
-        table: The table as it is now.
         write: Writes a value that is stored.
 
     Raises:

@@ -308,8 +308,6 @@ def create_database(engine: Engine, source: str, name: str) -> str | None:
     """The statement, with the defaults that the database had; None if it is not known to be gone.
 
     Args:
-        engine: The source's store.
-        source: Its name.
         name: The database.
 
     Raises:
@@ -336,9 +334,7 @@ def refuse_missing(choice: Choice, tables: list[TableSteps], stream: LandedStrea
     """What a reader has to know of later changes that are not known yet.
 
     Args:
-        choice: The choice.
         tables: All of its tables, after their surveys.
-        stream: The landed stream.
         published: How far changes are published.
 
     Raises:

@@ -139,8 +139,6 @@ def check_interval(
     Safe to repeat; the verdict replaces an earlier one.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
         run: The run's key; its folder has the plan and what was decoded.
         open_spark: Gives a SparkSession; called only if one is used.
         checking: How it is judged.

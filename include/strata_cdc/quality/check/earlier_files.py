@@ -86,8 +86,6 @@ class EarlierImages:
         """Takes what is known of the run.
 
         Args:
-            lake: Folder or URL of the lake.
-            plan: Its plan.
             decoded: What it staged.
             past: What lies before it.
             subjects: By interval, what is judged.

@@ -71,7 +71,6 @@ def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress
     """The same in Spark's tasks; of the images of files that continue in others, only hashes are shuffled.
 
     Args:
-        tasks: The files.
         spark: A session.
         progress: Receives what is done.
 

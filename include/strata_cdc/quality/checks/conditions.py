@@ -30,7 +30,6 @@ def conditioned(
 
     Args:
         followed: The user's rule at the version.
-        table: The table.
         others: All versions of the batch as the rule sees them, of which one at least has to have the columns.
         names: From a column of the version to what the judged frame calls it.
         exempt: What is exempt in the batch.

@@ -117,7 +117,6 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
     """Judges one file.
 
     Args:
-        task: The file.
         buffers: What it is read into; nothing of what comes back lies in them.
 
     Raises:

@@ -43,7 +43,6 @@ class VersionsBefore(Struct, frozen=True):
         """What a version calls a column that a rule names; None if it does not have it.
 
         Args:
-            rule: The rule.
             name: As MySQL's table has it.
             version: One of the table's.
         """
@@ -97,7 +96,6 @@ def follow(
     Args:
         rule: The user's.
         past: What is known of the table.
-        version: The version.
         definition: What it is.
         names: From a column of the version to what the rule's arguments are to call it.
     """

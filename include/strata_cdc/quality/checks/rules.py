@@ -166,7 +166,6 @@ def rules_of_definition(definition: TableDefinition, names: Mapping[str, str], e
     """What the after images decoded by a schema version must satisfy, column by column in table order.
 
     Args:
-        definition: The version.
         names: From a column to what the change table calls it.
         exempt: What is exempt from them.
     """

@@ -40,7 +40,6 @@ class CheckEngine(Protocol):
         """Runs the suites of a table whose files can be read.
 
         Args:
-            subject: The table.
             label: The interval's name in the Data Docs.
             columns: As `suites_of` takes them.
 
@@ -62,7 +61,6 @@ def judge_interval(
 
     Args:
         engine: Judges each table.
-        source: The source's name.
         interval: Start of the interval (microseconds UTC).
         label: The interval's name in the Data Docs.
         subjects: Every table that has staged files, and every table that the plan expects rows of.

@@ -97,7 +97,6 @@ def suites_of(subject: TableSubject, label: str, columns: Mapping[int, Sequence[
     A table with a single version has a single suite with all of it.
 
     Args:
-        subject: The table.
         label: The interval's name in the Data Docs.
         columns: By version, the columns of its files; None where they are not those of the version, which has no suite.
     """
@@ -132,7 +131,6 @@ def frame_names(definition: TableDefinition, columns: Sequence[str] | None = Non
     """From a column of a version to what the judged frame calls it.
 
     Args:
-        definition: The version.
         columns: Those of its files; None before there is one.
     """
     names = published_names(definition, columns or planned_columns(definition))

@@ -46,9 +46,6 @@ def replay_source(
     Rows that were there before the first landed transaction are in no change and so not in the result.
 
     Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
         wanted: Which tables to give.
 
     Raises:

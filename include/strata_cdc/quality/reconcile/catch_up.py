@@ -26,7 +26,6 @@ def catch_up(
     """Lands until everything before a position is there, then tracks.
 
     Args:
-        source: The source.
         end: A position in its binlog, before which the server has written everything.
         land: Lands what the server has executed.
         track: Tracks what has landed.

@@ -59,8 +59,6 @@ def judge(
     """Compares one table.
 
     Args:
-        source: Its source.
-        engine: The store.
         past: The history up to the position where the reading ended, or further.
         stream: Likewise what has landed.
         reading: What the server has returned.

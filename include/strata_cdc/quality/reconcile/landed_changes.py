@@ -34,7 +34,6 @@ def touched_keys(
     """The values of some columns in all images of the changes of a table.
 
     Args:
-        stream: What has landed.
         history: Of the source.
         name: The table; it has one definition in this span.
         key: Its columns that are wanted; those of texts of what they do not hold follow (`exact_names`).

@@ -22,7 +22,6 @@ def border_of(definition: TableDefinition, columns: Sequence[str], key: Key) -> 
     """The values of some columns as literals.
 
     Args:
-        definition: Of the table.
         columns: Their names.
         key: A value for each column; no value is None.
     """
@@ -35,7 +34,6 @@ def literal(kind: ColumnType, value: Any) -> str:
     """A value as the server reads it without loss.
 
     Args:
-        kind: Of its column.
         value: As Arrow gives it to Python; never None.
     """
     return _LITERALS.get(kind.kind, _number)(kind, value)

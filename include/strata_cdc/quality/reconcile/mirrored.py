@@ -41,8 +41,6 @@ def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None
     """The mirror of a table that is there.
 
     Args:
-        source: Its source.
-        name: The table.
         last_seq: A mirror that is known to be right further than that is taken for right up to it: nothing of the
             table changed between.
 

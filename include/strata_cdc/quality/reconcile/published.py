@@ -42,9 +42,6 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
     """How far the published changes of a table, under all of its names, reach.
 
     Args:
-        engine: The store.
-        stream: What has landed.
-        names: Of the table.
         last_seq: The last transaction that matters.
 
     Raises:

@@ -60,8 +60,6 @@ def reconcile_source(
     """Compares the tables one after the other.
 
     Args:
-        source: The source.
-        engine: Its store.
         wanted: What to compare.
         catch_up: Lands and tracks what the server has written up to a position.
         watch: Called with each table as soon as it is compared.

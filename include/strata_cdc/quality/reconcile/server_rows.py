@@ -166,7 +166,6 @@ class ServerRows:
         """Some rows from each of some keys on; one that begins in the one before it gives rows once more.
 
         Args:
-            name: The table.
             definition: With a primary key that `select_key` finds.
             starts: Values of the key; None for the beginning.
             rows: How many of each.

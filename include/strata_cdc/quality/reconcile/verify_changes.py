@@ -57,8 +57,6 @@ def verify_changes(
     """Verifies tables one after the other, without asking their server.
 
     Args:
-        source: The source.
-        engine: Its store.
         wanted: Which tables, and what may be shown.
         watch: Called with each table as soon as it is compared.
 

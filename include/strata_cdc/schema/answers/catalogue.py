@@ -70,8 +70,6 @@ def tables_page(
     """The tables after a name, including dropped ones, without those of the server itself.
 
     Args:
-        engine: The store.
-        source: The source's name.
         after: Name of the last table of the previous page; None for the first page.
         containing: Only names (`database.table`) that contain this text; case does not matter.
         limit: The maximum number of tables.
@@ -137,7 +135,6 @@ def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableN
     """The names that tables got from the same statement that removed their old names.
 
     Args:
-        engine: The store.
         gone: The version in which each went away.
     """
     columns = table_version.c

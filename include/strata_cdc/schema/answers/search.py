@@ -59,8 +59,6 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Sea
     those two are searched, not the definitions between them.
 
     Args:
-        engine: The store.
-        source: The source's name.
         text: The text to find.
         limit: The maximum number of each kind.
 
@@ -172,8 +170,6 @@ def first_columns(
     """The tables, by name, for which a snapshot has this text in a column's name, type, label or comment.
 
     Args:
-        engine: The store.
-        source: The source's name.
         text: The text to find; case does not matter.
         limit: The maximum number of tables.
         versions: Ids of the versions without a statement, if they are known.

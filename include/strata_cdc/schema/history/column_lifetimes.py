@@ -32,7 +32,6 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
     """The lifetimes of a table's columns, for each table that has had the name, in stream order.
 
     Args:
-        store: The store.
         entries: All entries of the table, as returned by `lineage`.
 
     Raises:

@@ -93,8 +93,6 @@ def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, 
     A copy of pt-online-schema-change counts as proved only if it was altered before it had any row.
 
     Args:
-        store: The store.
-        source: The source's name.
         is_empty: Whether a table has no rows between two ordinals (after the first, up to the second); False if that is
             not known.
     """

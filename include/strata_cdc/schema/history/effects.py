@@ -210,7 +210,6 @@ def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partiti
 
     Args:
         change: The statement.
-        name: The table.
         partitioning: The partitions of the table that the statement alters; a text says why they are not known.
     """
     if change.gone is RowsGone.ALL:

@@ -56,8 +56,6 @@ def stored_entries(
     """The entries of a source that meet a condition, in the order of `StoredEntry.order`.
 
     Args:
-        engine: The database of the store.
-        source: The source's name.
         condition: Of `table_version` and `schema_version`.
         only: Only the entries of these names and versions (`newest_versions`).
 

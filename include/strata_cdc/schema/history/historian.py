@@ -63,8 +63,6 @@ class History:
         """Begins without having read anything.
 
         Args:
-            store: Has the versions.
-            source: Name of the source.
             tracked: How far the stream is known; None: as far as the store has it.
         """
         self._store = store

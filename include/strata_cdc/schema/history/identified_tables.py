@@ -240,9 +240,6 @@ def stored_table(
     """The last stored state of a table; None if it does not exist.
 
     Args:
-        store: The store.
-        source: The source's name.
-        name: The table.
         before: Only entries before this one in `StoredEntry.order` count.
 
     Raises:

@@ -51,9 +51,7 @@ def complete_versions(engine: sa.Engine, store: VersionStore, source: str) -> No
     """Stores ids and effects for everything of a source that has none. Two runs at the same time store the same.
 
     Args:
-        engine: The database of the store.
         store: Returns definitions.
-        source: The source's name.
 
     Raises:
         StoreUnavailableError: The database does not answer.

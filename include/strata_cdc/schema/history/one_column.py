@@ -27,8 +27,6 @@ def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableNam
     column of its name.
 
     Args:
-        store: The store.
-        source: The source.
         tables: Names of tables; the former names of their tables are looked up too.
 
     Raises:

@@ -34,8 +34,6 @@ def partition_changes(engine: sa.Engine, source: str, table: TableName | None = 
     """All statements of a source, in stream order.
 
     Args:
-        engine: The store.
-        source: The source's name.
         table: Only those about this table, and those without a table.
 
     Raises:

@@ -31,10 +31,6 @@ def stored_partitions(
     """The partitions of a table; a text says why they are not known.
 
     Args:
-        engine: The database of the store.
-        store: The versions.
-        source: The source's name.
-        name: The table.
         before: Only earlier versions count.
 
     Raises:

@@ -35,7 +35,6 @@ def read_written(
 
     Args:
         connection: To the server; it gets an empty sql_mode, in which the statements are written.
-        names: The tables.
         flavour: Of the server.
 
     Raises:

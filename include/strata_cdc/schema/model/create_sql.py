@@ -79,7 +79,6 @@ def create_table_sql(table: str, definition: TableDefinition, written: AsWritten
 
     Args:
         table: Name of the table, without its database.
-        definition: The table's definition.
         written: How statements wrote the table, as far as that is known.
     """
     lines = [column_sql(column, definition.collation, written) for column in definition.columns]

@@ -40,7 +40,6 @@ def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:
 
     Args:
         table: The table as the binlog names it.
-        patterns: The patterns.
         folded: Whether the server ignores the case of table names (`lower_case_table_names` is not 0).
     """
     name = str(table)
@@ -54,8 +53,6 @@ def matches_column(table: TableName, column: str, patterns: Iterable[str], *, fo
 
     Args:
         table: The table as the binlog names it.
-        column: The column.
-        patterns: The patterns.
         folded: See `matches`.
     """
     parts = (pattern.rpartition(".") for pattern in patterns)

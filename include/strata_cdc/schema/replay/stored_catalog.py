@@ -56,7 +56,6 @@ class Replay:
 
         Args:
             store: Knows earlier statements; None if there is nothing to know.
-            source: Name of the source.
             lower_case_table_names: Of the server.
         """
         self._store = store

@@ -62,7 +62,6 @@ def hole_before(start: FileStart, missing: Executed, executed: Executed, binlog_
     """Why the stream has a hole before a file; None if it has none.
 
     Args:
-        start: Of the file.
         missing: The transactions that the server had executed before the file, and that the stream does not have.
         executed: All transactions of the stream.
         binlog_file: The newest file that has been read.

@@ -56,8 +56,6 @@ class Reporter:
         """Adds a transaction that has been tracked before.
 
         Args:
-            transaction: The transaction.
-            binlog_file: Its file.
             is_between: Whether there are new transactions before it in this file.
         """
         self.report.skipped += 1

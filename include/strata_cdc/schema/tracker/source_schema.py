@@ -87,7 +87,6 @@ class SourceSchema(Struct):
         """The version of a stream that begins with a file: the schema before its first transaction.
 
         Args:
-            start: Of the file.
             is_anonymous: Whether its transactions have no GTIDs.
         """
         executed, baseline = start.previous or NOTHING, self.baseline

@@ -120,7 +120,6 @@ class StreamState(Struct):
         """Begins a part of a file, before its first new transaction.
 
         Args:
-            file: The file.
             binlog_pos: Offset of the transaction.
             tracked_to: As `tracked_to` returns it.
         """
@@ -170,7 +169,6 @@ def tracked_to(start: FileStart, parts: Sequence[TrackedFile]) -> int | None:
     """The offset up to which a file was tracked in former runs; None if it was not.
 
     Args:
-        start: Of the file.
         parts: The stored parts of files of its name, in stream order.
     """
     own = [part for part in parts if part.identity == start.identity]

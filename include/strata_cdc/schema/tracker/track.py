@@ -108,8 +108,6 @@ class Tracker:
         """Continues from the store.
 
         Args:
-            store: Stores the versions.
-            source: Name of the source.
             baseline: The schema before the stream; used only if the stream begins now.
             exclude: Databases that do not belong to users, besides the server's own: that of the store.
             lower_case_table_names: Of the server; by default the value of the previous run, or 0.

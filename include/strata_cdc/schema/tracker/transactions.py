@@ -71,7 +71,6 @@ def changes_of(
     """What a transaction does, statement by statement. The schema is then as it is after the statement.
 
     Args:
-        transaction: The transaction.
         state: The position after it.
         schema: The schema before it.
         keeps_values: Whether the values in a statement that changed rows may be stored.

@@ -114,7 +114,6 @@ class HttpReader:
         """Nothing is opened yet.
 
         Args:
-            shared: The source.
             start: Where to begin.
             wish: What to give.
             until: Where to end; None for never.

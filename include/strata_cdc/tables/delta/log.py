@@ -122,7 +122,6 @@ def commit_files(
 
     Args:
         table: The table; it knows the new version afterwards.
-        source: The source's name.
         added: Files that are already in the table's folder.
         removed: Path -> interval.
         marks: Ids of transactions that the commit notes, with their versions.
@@ -237,7 +236,6 @@ def bounds_of(actions: pa.Table, column: str, after: int | None, last: int | Non
 
     Args:
         actions: `add_actions`.
-        column: The column.
         after: Only of files whose largest is larger.
         last: Only of files whose smallest is not larger.
     """

@@ -42,7 +42,6 @@ def trim_log(table: DeltaTable, url: str, *, hours: int, needed: int | None) -> 
     The oldest files go first: a process that dies leaves a log that can be read.
 
     Args:
-        table: The table.
         url: Its folder.
         hours: The age.
         needed: Commits after this version stay; None: all before the checkpoint may go.

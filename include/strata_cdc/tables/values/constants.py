@@ -21,7 +21,6 @@ def constant(column: Column, text: str | None, count: int) -> pa.Array:
     """A column that has the same value in all rows.
 
     Args:
-        column: The column.
         text: The value as MySQL prints it, bytes in hexadecimal after `0x`; None for NULL.
         count: Number of rows.
     """

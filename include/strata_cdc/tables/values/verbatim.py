@@ -49,7 +49,6 @@ def converted_texts(
         texts: The texts before; all NULL if the column could hold all of its values.
         values: The column's values before.
         new_values: The column's values afterwards.
-        before: The column before.
         after: The column with its new type.
 
     Raises:
