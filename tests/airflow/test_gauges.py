@@ -24,7 +24,7 @@ SEND = """
 import os
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
-from strata_cdc.airflow.metrics import send_metrics
+from strata_cdc.airflow.steps import send_metrics
 from strata_cdc.config.settings import load_settings
 
 stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from strata_cdc.cli.engine_steps import run_job
 from strata_cdc.cli.main import run
-from strata_cdc.cli.spark_job import run_job
 from strata_cdc.errors import Permanent
 from strata_cdc.pipeline.steps import CHECK
 

@@ -13,7 +13,7 @@ import pytest
 
 from strata_cdc.quality.check.check_interval import check_interval
 from strata_cdc.quality.check.data_docs import write_docs
-from strata_cdc.quality.checks.offline_pages import without_other_hosts
+from strata_cdc.quality.checks.data_docs import without_other_hosts
 from tests.browser import open_browser
 from tests.quality.checked_run import RUN, write_run
 from tests.tables.changes import SOURCE

@@ -6,6 +6,8 @@ What a task needs is imported when the task runs, so that parsing a DAG stays ch
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 from collections import Counter
 from datetime import timedelta
@@ -18,8 +20,7 @@ from strata_cdc.airflow.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset
 from strata_cdc.airflow.docs_link import data_docs_address
 from strata_cdc.airflow.forms import check_form, describe_request, request_of
 from strata_cdc.airflow.lineage import tell_mirrors, tell_published, tell_versions
-from strata_cdc.airflow.metrics import send_metrics
-from strata_cdc.airflow.older import IS_OLDER, AirflowNotFoundException, AirflowSkipException, newest_events
+from strata_cdc.airflow.older import IS_OLDER, AirflowNotFoundException, AirflowSkipException, gauge, newest_events
 from strata_cdc.airflow.retries import RetryTransient, deciding
 from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkStep
 from strata_cdc.airflow.task_logs import say, saying, show_failure
@@ -27,7 +28,7 @@ from strata_cdc.airflow.xcom import PlannedRun, Xcom, brief, read_planned
 from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
-from strata_cdc.errors import Usage
+from strata_cdc.errors import StrataError, Usage
 from strata_cdc.pipeline.steps import LAND, MIRROR, PLAN, PUBLISH, REPORT_LEFT, SNAPSHOT, TRACK, following
 from strata_cdc.runs.form_fields import micros_of
 from strata_cdc.tracking.watch.notices import read_notice
@@ -39,6 +40,25 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
 
     from strata_cdc.config.settings import Settings
+
+
+# A source's numbers as gauges of Airflow's own metrics: OpenTelemetry or StatsD, whichever Airflow's settings turn
+# on.
+_LOG = logging.getLogger(__name__)
+
+
+def send_metrics(source: str, settings: Any) -> None:
+    """Sends `strata.NAME` for each number that is known, with the tag `source`. A task never fails because of it."""
+    read_metrics = importlib.import_module("strata_cdc.ops.metrics").read_metrics
+    try:
+        numbers = read_metrics(source, settings=settings, now=now_micros())
+    except StrataError as error:
+        _LOG.warning("%s: no metrics are sent: %s", source, error)
+        return
+    for name, value in asdict(numbers).items():
+        if value is not None:
+            gauge(f"strata.{name}", value, tags={"source": source})
+
 
 BY_SOURCE = "{{ task.op_args[0] if task.op_args else task.op_kwargs['source'] }}"
 """The name of a mapped task on Airflow's pages, instead of a number."""

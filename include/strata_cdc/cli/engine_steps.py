@@ -1,16 +1,20 @@
-"""The two steps of a run that Spark may do, for the commands: decode and check.
-Not here: which engine does them (`config/engines.py`), starting Spark (`spark_job.py`), the steps themselves
-(`pipeline/decode/`, `quality/check/`)."""
+"""The two steps of a run that Spark may do, for the commands: decode and check; by this machine's spark-submit, whose
+output becomes progress and errors.
+Not here: which engine does them (`config/engines.py`), the steps themselves (`pipeline/decode/`, `quality/check/`),
+starting Spark (`startup/spark.py`), Airflow's way (`airflow/spark_step.py`)."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import tempfile
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from strata_cdc.cli.options import LOCAL
-from strata_cdc.cli.spark_job import run_job
 from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.errors import ChecksFailedError, Usage
 from strata_cdc.files.stored import decode_stored
@@ -18,15 +22,81 @@ from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
+from strata_cdc.runs.spark_output import is_report, job_failure
 from strata_cdc.runs.specs import DecodeReport
+from strata_cdc.spark_jobs.installed import require_spark
+from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from strata_cdc.config.engines import EngineChoice
     from strata_cdc.config.settings import Source
     from strata_cdc.files.storage import Folder
     from strata_cdc.runs.verdict import IntervalVerdict
+
+
+# Runs one of `spark_jobs/` on this machine's spark-submit, and turns its output into progress and errors.
+_SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")
+
+
+def run_job(
+    job: str,
+    run_url: str,
+    master: str,
+    arguments: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+    heard: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Runs a job to its end.
+
+    Args:
+        job: File in `spark_jobs/`.
+        run_url: Folder of the run.
+        master: Spark's master.
+        arguments: Of the job, beside the run.
+        progress: Called with the number of slices done and of all slices.
+        heard: Called with each line.
+
+    Returns:
+        The job's report as JSON, its last line of that form; empty if it has none.
+
+    Raises:
+        StrataError: What the job itself has reported.
+        Permanent: Spark cannot be started here, or it died.
+    """
+    require_spark("`--engine local` decodes without Spark.")
+    environment = submit_environment(needed_by_spark(os.environ), JOBS.parents[1], alone=master.startswith("local"))
+    options = ["--master", master, "--driver-java-options", short_job()]
+    command = [str(SUBMIT), *options, str(JOBS / job), "--run-url", run_url, *arguments]
+    # In a file: Spark writes as much as it likes, and nobody reads it unless the job fails.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as temporary_file:
+        process = subprocess.Popen(  # noqa: S603  all parts are ours
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=temporary_file, text=True
+        )
+        with process:
+            try:
+                report = _listen(process.stdout or (), progress, heard)
+            except BaseException:
+                process.terminate()
+                raise
+        temporary_file.seek(0)
+        if process.returncode:
+            # spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
+            raise job_failure(process.returncode, report, temporary_file.read())
+    return report
+
+
+def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, heard: Callable[[str], None]) -> str:
+    report = ""
+    for line in lines:
+        heard(line)
+        match = _SLICES.match(line)
+        if match and progress:
+            progress(int(match[1]), int(match[2]))
+        if is_report(line):
+            report = line
+    return report
 
 
 @dataclass(frozen=True)

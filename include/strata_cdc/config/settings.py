@@ -17,7 +17,6 @@ from strata_cdc.config.connections import connection_as_url
 from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
 from strata_cdc.config.places import address_beside, is_usable_lake, place_beside, store_beside
-from strata_cdc.config.renames import MirrorRenames  # noqa: TC001  msgspec asks for it when it reads
 from strata_cdc.config.source_kinds import SERVER, TICDC, BinaryEncoding, SinkText, SourceKind, check_kind, no_server
 from strata_cdc.config.toml_file import key_lines
 from strata_cdc.errors import SettingsError, UnknownSourceError
@@ -26,6 +25,17 @@ from strata_cdc.schema.model.patterns import can_match
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+
+
+# The setting `mirror_renames`: what a mirror does if its table renames columns, for all tables or by pattern.
+_Rename = Literal["copy", "keep", "add"]
+# A pattern that can match a table has a dot, or a wildcard that can match a dot.
+_Pattern = Annotated[str, Meta(pattern=r"[.*?\[]")]
+MirrorRenames = Annotated[
+    _Rename | dict[_Pattern, _Rename],
+    Meta(description='one of "copy", "keep" and "add", or a table of these by pattern, as in {"shop.*" = "keep"}'),
+]
+
 
 SETTINGS_VARIABLE = "STRATA_SETTINGS"
 TEXT_VARIABLE = "STRATA_SETTINGS_TEXT"

@@ -1,5 +1,5 @@
 """The numbers that a monitoring system keeps of a source: one flat struct, a name for each.
-Not here: what they are made of (`progress/status.py`), how they are sent (`airflow/metrics.py`)."""
+Not here: what they are made of (`progress/status.py`), how they are sent (`airflow/steps.py`)."""
 
 from __future__ import annotations
 

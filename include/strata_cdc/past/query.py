@@ -1,4 +1,5 @@
-"""Runs a query over tables as they were: opens each table at its moment, and lets an engine answer.
+"""Runs a query over tables as they were: finds what its names mean, opens each table at its moment, and lets an engine
+answer.
 Not here: what the query means (`dialects/queries/`), the tables (`table_at.py`), engines (`duckdb_engine.py`,
 `spark_jobs/past_queries.py`), printing (`cli/sql.py`)."""
 
@@ -6,28 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata_cdc.dialects.queries.query import PastQuery
+from strata_cdc.dialects.queries.query import PastQuery, tables_of_view
 from strata_cdc.dialects.queries.system_time import WrittenMoment
-from strata_cdc.errors import Usage
+from strata_cdc.errors import QueryError, Usage
 from strata_cdc.flavour import Vendor
 from strata_cdc.past.duckdb_engine import run_in_duckdb
 from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.needed_rows import NeededRows
-from strata_cdc.past.query_names import QueryNames, newest_moment
 from strata_cdc.past.row_versions import VersionBounds, row_versions
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_rows import LoadedRows, MirrorRows
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import OnMissing, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -36,7 +38,111 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.past.moment import MomentPoint
     from strata_cdc.past.table_rows import TableRows
-    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.view import ViewDefinition
+
+
+# The tables and views that a query names, as they were: by the moments of their references.
+_MOST_MOMENTS: Final = 10
+_NO_RANGES: Final[Mapping[TableReference, VersionBounds | None]] = MappingProxyType({})
+
+
+class QueryNames:
+    """A `SchemaOfThen` of one source.
+
+    Args:
+        tables: The source's tables.
+        moment: The moment of a reference.
+        bounds: The ranges of references to versions of rows.
+    """
+
+    def __init__(
+        self,
+        tables: PastTables,
+        moment: Callable[[TableReference], PastMoment],
+        bounds: Mapping[TableReference, VersionBounds | None] = _NO_RANGES,
+    ) -> None:
+        self._tables, self._moment, self._bounds = tables, moment, bounds
+
+    def table_name(self, reference: TableReference) -> TableName:
+        """The name at its moment of the table that a reference means: a range means the table that has the name at the
+        end of the range.
+
+        Raises:
+            QueryError: As `name`.
+            Usage: The table did not exist any more at the moment.
+        """
+        name, moment, bounds = self.name(reference), self._moment(reference), self._bounds.get(reference)
+        if bounds is None or bounds.end >= moment.seq:
+            return name
+        return self._tables.later_name(name, bounds.end, moment)
+
+    def name(self, reference: TableReference) -> TableName:
+        """The name of a table or view as the server compares it.
+
+        Raises:
+            QueryError: It is no table's name, or has no database.
+        """
+        if not reference.table:
+            raise QueryError("FROM names something that is no table", remedy="Functions that give rows are not read.")
+        if reference.database is None:
+            raise QueryError(f"{reference.table} has no database", remedy=f"Write shop.{reference.table}, for example.")
+        name = TableName(reference.database, reference.table)
+        return name.lower() if self._tables.folds_names else name
+
+    def table(self, reference: TableReference) -> TableDefinition:
+        """See `SchemaOfThen`. Raises as `table_name` and `PastTables.definition`."""
+        return self._tables.definition(self.table_name(reference), self._moment(reference))
+
+    def view(self, reference: TableReference) -> ViewDefinition | None:
+        """See `SchemaOfThen`. Raises as `PastTables.view`."""
+        return self._tables.view(self.name(reference), self._moment(reference))
+
+    def when_made(self, view: ViewDefinition) -> QueryNames:
+        """See `SchemaOfThen`."""
+        return QueryNames(self._tables, lambda _: PastMoment(view.made_at))
+
+
+def newest_moment(tables: PastTables, references: Iterable[TableReference]) -> PastMoment:
+    """The last moment that the mirrors of all tables of a query have reached, those of its views included.
+
+    Which tables a view has depends on the moment, so they are looked up until they are the same.
+
+    Raises:
+        Usage: There is no such table, or the views never are the same.
+        PastUnknownError: One of them has no mirror, or its mirror has other rows than the table.
+    """
+    references = list(references)
+    moment = tables.last
+    for _ in range(_MOST_MOMENTS):
+        names = _tables_at(tables, references, moment)
+        newest = tables.newest(names) if names else moment
+        if newest == moment or _tables_at(tables, references, newest) == names:
+            return newest
+        moment = newest
+    raise Usage(
+        "the views of the query change more often than their mirrors are brought up to date",
+        remedy="Name the moment: `--at`.",
+    )
+
+
+def _tables_at(tables: PastTables, references: Iterable[TableReference], moment: PastMoment) -> list[TableName]:
+    """The tables that a query reads, through all views, by name."""
+    names = QueryNames(tables, lambda _: moment)
+    named: set[TableName] = set()
+    todo, seen = list(references), set()
+    while todo:
+        reference = todo.pop()
+        if reference in seen:
+            continue
+        seen.add(reference)
+        view = names.view(reference)
+        if view is None:
+            named.add(names.name(reference))
+        else:
+            todo += tables_of_view(view, reference)
+    return sorted(named)
+
 
 _LITERALS: Final = {Vendor.MYSQL: "utf8mb4_0900_ai_ci", Vendor.MARIADB: "utf8mb4_uca1400_ai_ci"}
 """The collation of literals in a session of utf8mb4."""

@@ -4,6 +4,8 @@ Not here: what a page shows (`overview.py`, `table_page.py`, ...), its looks (`t
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
@@ -11,7 +13,7 @@ from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
-from strata_cdc.errors import BadData, StrataError, Transient, UnknownSourceError, Usage
+from strata_cdc.errors import AlreadyRunningError, BadData, StrataError, Transient, UnknownSourceError, Usage
 from strata_cdc.extras import missing_extra
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.positions import position_of
@@ -23,8 +25,6 @@ from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.around import Around
 from strata_cdc.serve.bounded_bodies import BoundedBodies
-from strata_cdc.serve.costly_pages import CostlyPages
-from strata_cdc.serve.headers import Headers
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
 from strata_cdc.serve.rendering import FOLDER, make_environment
@@ -39,11 +39,72 @@ from strata_cdc.store.verdicts import VerdictLedger
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import sqlalchemy as sa
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from strata_cdc.serve.sources import Sources
+
+
+# How many pages are made at once that read many rows: memory and processors are also needed by others.
+_AT_ONCE: Final = 2
+_WAIT_SECONDS: Final = 20.0
+
+
+class CostlyPages:
+    """The pages that are being made."""
+
+    def __init__(self) -> None:
+        self._free = BoundedSemaphore(_AT_ONCE)
+
+    @contextmanager
+    def making(self, source: str) -> Iterator[None]:
+        """Within the block a page is made.
+
+        Raises:
+            AlreadyRunningError: Others are being made, and have not ended after a while.
+        """
+        if not self._free.acquire(timeout=_WAIT_SECONDS):
+            raise AlreadyRunningError(
+                f"{_AT_ONCE} pages with rows are being made", source=source, remedy="Load the page again in a moment."
+            )
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+# The headers of every answer: with them a browser runs nothing but our own files, whatever the names in a binlog are.
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+_RAW: Final = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Headers:
+    """A middleware: puts the headers on whatever is answered, and lets a stream pass as it comes."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(header for header in _RAW if header[0] not in given)]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
 
 _MOST_LINES: Final = 1000
 _MAP_INDEX: Final = re.compile("[0-9]{1,9}")

@@ -1,5 +1,5 @@
 """What MySQL's aggregates mean, in DuckDB's SQL; their arguments are read row by row.
-Not here: which columns may come beside them (`grouping.py`), other functions (`functions.py`)."""
+Not here: which columns may come beside them (`selects.py`), other functions (`functions.py`)."""
 
 from __future__ import annotations
 

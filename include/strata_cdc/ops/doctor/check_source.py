@@ -23,9 +23,8 @@ from strata_cdc.landing.last_transaction import LastTransaction, prove_landed
 from strata_cdc.landing.resume_landing import check_files, check_sets, is_by_gtid
 from strata_cdc.ops.doctor.check_grants import judge_backup_admin, judge_grants
 from strata_cdc.ops.doctor.check_hosting import judge_hosting, where_it_is_set
-from strata_cdc.ops.doctor.check_lake import check_lake
+from strata_cdc.ops.doctor.check_lake import check_lake, check_sink
 from strata_cdc.ops.doctor.check_settings import judge_settings
-from strata_cdc.ops.doctor.check_sink import check_sink
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
 from strata_cdc.quality.check.own_at_versions import mistakes_of_file

@@ -8,19 +8,64 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from strata_cdc.past.undo.columns import Altered, Cell, ColumnPath
+from strata_cdc.counted import counted
+from strata_cdc.mirrors.renames import without_invalid
+from strata_cdc.past.undo.columns import Altered, Cell, ColumnPath, same_value
 from strata_cdc.past.undo.literals import Verbatim
 from strata_cdc.past.undo.row_changes import LoggedChange, filled_value
 from strata_cdc.past.undo.steps import touched_columns
 from strata_cdc.schema.history.fills import NoFill, fill_of
 from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.past.timeline import ChangeSpan
     from strata_cdc.past.undo.inverse_ddl import InverseDdl
     from strata_cdc.past.undo.row_changes import ChangeOrigin, Image, NowTable
     from strata_cdc.schema.model.definition import Column
+
+
+# Whether others have put something into a column or a table that is to go, as its mirror shows.
+def later_values(inverse: InverseDdl, span: ChangeSpan, mirror: Mirror) -> str | None:
+    """What would be lost; None if nothing.
+
+    Args:
+        inverse: What takes a statement back.
+        span: The table as it is now.
+        mirror: Its rows.
+
+    Raises:
+        DamagedFileError: The lake has lost files of the mirror.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if inverse.drops_table:
+        count = sum(rows.num_rows for rows in mirror.batches([INVALID_COLUMN]))
+        return f"{counted(count, 'row')} would go with the table" if count else None
+    names = dict(zip(span.ids, span.definition.columns, strict=True))
+    for added in inverse.added:
+        column = names.get(added.number)
+        if column is None or added.is_computed:
+            continue
+        count = sum(not same_value(value, added.value) for value in _values(mirror, column.name))
+        if count:
+            have = "row has" if count == 1 else "rows have"
+            return f"{count} {have} another value in {column.name} than ADD COLUMN gave"
+    return None
+
+
+def _values(mirror: Mirror, name: str) -> Iterator[Any]:
+    held = {field.name for field in without_invalid(mirror.schema)} & {column_name(name)}
+    for rows in mirror.batches([*held, INVALID_COLUMN]):
+        values = rows[column_name(name)].to_pylist() if held else [None] * rows.num_rows
+        for value, invalid in zip(values, rows[INVALID_COLUMN].to_pylist(), strict=True):
+            texts = dict(invalid or ())
+            yield Verbatim(texts[name]) if name in texts else value
+
 
 _BACK = RowEffect(kind=EffectKind.CONVERT, time_zone="+00:00")
 _ONLY_THE_SERVER_KNOWS = Verbatim("")

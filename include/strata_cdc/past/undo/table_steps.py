@@ -19,11 +19,10 @@ from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.table_changes import TableChangeBatch
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
-from strata_cdc.past.undo.later_values import later_values
 from strata_cdc.past.undo.linked import LinkedKeys, OfKeys
 from strata_cdc.past.undo.literals import Verbatim
 from strata_cdc.past.undo.logged_documents import LoggedDocuments
-from strata_cdc.past.undo.restored_values import restoring_changes
+from strata_cdc.past.undo.restored_values import later_values, restoring_changes
 from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, VersionReader
 from strata_cdc.past.undo.schema_undo import RefusedDdl, schema_undo
 from strata_cdc.past.undo.steps import Columns, Direction, SkippedError, StepKind, is_done, statement, step_of

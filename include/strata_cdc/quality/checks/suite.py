@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata_cdc.counted import counted
 from strata_cdc.files.storage import Folder
-from strata_cdc.quality.checks.data_docs import hide, page_name, show
-from strata_cdc.quality.checks.offline_pages import without_other_hosts
+from strata_cdc.quality.checks.data_docs import hide, page_name, show, without_other_hosts
 from strata_cdc.quality.checks.profile import EXAMPLES, POSITION, example_text
 from strata_cdc.quality.checks.sensitive import MASK, NOTHING, position_of, without_values
 from strata_cdc.runs.verdict import Failure, Severity

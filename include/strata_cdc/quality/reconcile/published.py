@@ -1,5 +1,5 @@
 """Up to where the changes of a table are published without a hole, and where the others lie.
-Not here: the changes (`lake_rows.py`), those that are landed alone (`landed_changes.py`)."""
+Not here: the changes (`lake_rows.py`), those that are landed alone (`judge.py`)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 from strata_cdc.errors import SchemaGapError, UnknownSourceError
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.sets import Gtid
-from strata_cdc.schema.history.newest_entries import certain_entries
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime, StreamPosition
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
@@ -32,6 +31,33 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import StoredEntry, TrackedFile, TrackedPosition
     from strata_cdc.schema.model.definition import TableName
+
+
+# Which entry of each table is valid at the end of the stream, without reading all entries before it.
+def certain_entries(
+    newest: Iterable[StoredEntry], wide: Sequence[StoredEntry], seq: int
+) -> dict[TableName, StoredEntry]:
+    """The tables whose entry of the newest version is the last one of their timelines.
+
+    Statements are stored in the order of the stream, and only corrections are stored later than what follows them. So
+    nothing comes after an entry that a statement made and that no later version overrides.
+
+    Args:
+        newest: For each name, its entry of the newest version.
+        wide: All entries about all tables of a database, or of the source.
+        seq: Ordinal of the last transaction of the stream.
+    """
+    last = max((entry.order for entry in wide), default=None)
+    return {
+        entry.name: entry
+        for entry in newest
+        if entry.name.table
+        and entry.origin is VersionOrigin.DDL
+        and entry.is_statement
+        and entry.seq <= seq
+        and (last is None or entry.order > last)
+    }
+
 
 _DDL_IN_MESSAGE: Final = 500
 _END_OF_TRANSACTION: Final = 1 << 31

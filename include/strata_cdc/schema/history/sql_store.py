@@ -21,11 +21,17 @@ from strata_cdc.schema.history.appending import (
     removal_rows,
     statement_row,
 )
-from strata_cdc.schema.history.entry_rows import STREAM_ORDER, newest_versions, removals_from_row, stored_entries
+from strata_cdc.schema.history.entry_rows import (
+    STREAM_ORDER,
+    newest_versions,
+    removals_from_row,
+    stored_entries,
+    stored_views,
+)
 from strata_cdc.schema.history.name_columns import names_from_column
 from strata_cdc.schema.history.older_versions import complete_versions, lacks_decisions
+from strata_cdc.schema.history.partition_changes import stored_partitions
 from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, settle
-from strata_cdc.schema.history.stored_partitions import stored_partitions
 from strata_cdc.schema.history.versions import (
     Before,
     DatabaseEntry,
@@ -41,7 +47,6 @@ from strata_cdc.schema.history.versions import (
     VersionPosition,
 )
 from strata_cdc.schema.history.view_history import present_views
-from strata_cdc.schema.history.view_rows import stored_views
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.store.database import reading, without_index, writing
 from strata_cdc.store.json_columns import from_column, to_column

@@ -1,5 +1,5 @@
 """The views of a source at each position of its stream, from what the store has of them.
-Not here: what their texts mean (`dialects/queries/`), reading their rows (`view_rows.py`), tables (`historian.py`)."""
+Not here: what their texts mean (`dialects/queries/`), reading their rows (`entry_rows.py`), tables (`historian.py`)."""
 
 from __future__ import annotations
 

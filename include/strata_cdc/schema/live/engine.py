@@ -1,4 +1,5 @@
 """The schema engine: reads the schema of a live server as it was at a known GTID set, or at a file and offset.
+CREATE statements that it asks for are read by the DDL reader.
 Not here: the consequences for the history (`schema/tracker/track.py`), storing it until then
 (`schema/history/snapshot_ledger.py`)."""
 
@@ -10,27 +11,138 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pymysql
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.binlog.protocol.visible_state import read_schema_state
-from strata_cdc.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
+from strata_cdc.errors import AccessDeniedError, DdlError, SchemaGapError, SourceSettingsError, SourceUnavailableError
 from strata_cdc.flavour import Flavour
+from strata_cdc.schema.apply.create import definition_from
+from strata_cdc.schema.ddl.changes import CreateTable
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
 from strata_cdc.schema.live.exact_texts import ExactTexts
 from strata_cdc.schema.live.grants import Grants, Sight
 from strata_cdc.schema.live.names import TABLE_TYPES
-from strata_cdc.schema.live.views import read_views
-from strata_cdc.schema.live.written import read_written
-from strata_cdc.schema.model.charsets import charset_of_collation
+from strata_cdc.schema.model.charsets import charset_of_collation, collation_named
+from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata_cdc.schema.model.engines import CASCADES_LOGGED_SINCE
+from strata_cdc.schema.model.view import ViewDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from strata_cdc.binlog.protocol.visible_state import Rows
     from strata_cdc.position.binlog_position import BinlogPosition
-    from strata_cdc.schema.model.view import ViewDefinition
+
+# Tables of a MariaDB as SHOW CREATE TABLE writes them, read by the grammar of the statements in its binlog: what a
+# snapshot and a replay make of a table is the same. information_schema of MariaDB lacks hidden keys, periods and
+# options.
+_GONE = frozenset({1049, 1146})
+"""ER_BAD_DB_ERROR, ER_NO_SUCH_TABLE."""
+_BROKEN = frozenset({1017, 1030, 1033, 1034, 1194, 1195, 1932})
+"""A file is missing or wrong, or a table is marked as crashed: no other table is affected."""
+
+
+def read_written(
+    connection: pymysql.Connection[Any], names: Sequence[TableName], flavour: Flavour
+) -> tuple[dict[TableName, TableDefinition], dict[TableName, str]]:
+    """The tables that are still there, and why some of them are not understood.
+
+    Args:
+        connection: To the server; it gets an empty sql_mode, in which the statements are written.
+        flavour: Of the server.
+
+    Raises:
+        pymysql.err.MySQLError: The user may not see a table, or the connection was lost.
+    """
+    definitions: dict[TableName, TableDefinition] = {}
+    doubtful: dict[TableName, str] = {}
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
+        for name in names:
+            try:
+                statement = _statement(cursor, name)
+                if statement is None:
+                    continue
+                definitions[name] = _definition(statement, DdlContext(name.database, flavour=flavour))
+            except DdlError as fault:
+                doubtful[name] = f"its CREATE TABLE is not understood: {fault.message}"
+            except pymysql.MySQLError as error:
+                if error.args[0] not in _BROKEN:
+                    raise
+                doubtful[name] = f"the server cannot open it: {error.args[1]}"
+    return definitions, doubtful
+
+
+def _statement(cursor: pymysql.cursors.Cursor, name: TableName) -> str | None:
+    try:
+        cursor.execute(f"SHOW CREATE TABLE {quoted(name.database)}.{quoted(name.table)}")
+    except pymysql.MySQLError as error:
+        if (error.args[0] if error.args else 0) in _GONE:
+            return None
+        raise
+    [(_, statement)] = cursor.fetchall()
+    return str(statement)
+
+
+def _definition(statement: str, context: DdlContext) -> TableDefinition:
+    """The table that a statement makes; without its partitions, as no snapshot has them.
+
+    Raises:
+        DdlError: The statement is not understood.
+    """
+    [change] = read_ddl(statement, context)
+    if not isinstance(change, CreateTable) or change.from_query:
+        raise DdlError("it is no CREATE TABLE with columns", ddl=statement)
+    return replace(definition_from(change, None), options="")
+
+
+# The texts of a server's views, as the server prints them. MySQL and MariaDB keep a view as a text with every name in
+# full, and print it so in `information_schema.VIEWS`; it is empty if the user lacks SHOW VIEW. Names that CREATE VIEW
+# gave to the columns are in the text only on MariaDB.
+_OF_USERS: Final = "v.TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')"
+_TEXTS: Final = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION, COLLATION_CONNECTION FROM information_schema.VIEWS v "  # noqa: S608 - constants only
+    f"WHERE {_OF_USERS}"
+)
+_COLUMNS: Final = (
+    "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME FROM information_schema.VIEWS v "  # noqa: S608 - constants only
+    "JOIN information_schema.COLUMNS c ON c.TABLE_SCHEMA = v.TABLE_SCHEMA AND c.TABLE_NAME = v.TABLE_NAME "
+    f"WHERE {_OF_USERS} ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION"
+)
+
+
+def read_views(rows: Rows, names: Sequence[TableName]) -> dict[TableName, ViewDefinition | None]:
+    """The definitions of views.
+
+    Args:
+        rows: Runs a query.
+        names: The views.
+
+    Returns:
+        For each view its definition; None if the user does not see it.
+    """
+    if not names:
+        return {}
+    columns: dict[TableName, list[str]] = {}
+    for database, view, column in rows(_COLUMNS):
+        columns.setdefault(TableName(database, view), []).append(column)
+    texts = {
+        TableName(database, view): ViewDefinition(
+            text,
+            tuple(columns.get(TableName(database, view), ())),
+            database,
+            collation=collation_named(collation),
+            is_printed=True,
+        )
+        for database, view, text, collation in rows(_TEXTS)
+        if text
+    }
+    return {name: texts.get(name) for name in names}
+
 
 PAGE_TABLES: Final = 250
 """Number of tables whose columns are read with one query: limits memory here and on the server."""

@@ -1,7 +1,7 @@
 """A definition as the CREATE TABLE statement that makes it, in the form of SHOW CREATE TABLE (8.0 and later;
 sql/sql_show.cc, `store_create_info`).
-Not here: reading statements (`ddl/`), the order of keys in a history (`schema/answers/written.py`), statements of other
-engines (`dialects/`)."""
+Not here: reading statements (`ddl/`), the order of keys in a history (`schema/answers/create_statements.py`),
+statements of other engines (`dialects/`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How far a source's stream has been read: its position, and the file that is being read.
 Not here: the schema at that position (`source_schema.py`), which transactions have been read before
-(`continuity.py`), looking up the part of a file with a position (`schema/history/historian.py`)."""
+(`track.py`), looking up the part of a file with a position (`schema/history/historian.py`)."""
 
 from __future__ import annotations
 
