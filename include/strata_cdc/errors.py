@@ -57,6 +57,11 @@ class StrataError(Exception):
     page: ClassVar[str] = "runbook"
     """The page of `docs/` that tells more, as `strata docs` takes it."""
 
+    def __init_subclass__(cls, page: str | None = None) -> None:
+        """Takes the page as a word of the class: `class DdlError(BadData, page="schema-history")`."""
+        if page is not None:
+            cls.page = page
+
     def __init__(
         self,
         message: str,
@@ -154,13 +159,9 @@ class Usage(StrataError):
 class RunClearedError(Usage):
     """A run whose staged files were deleted, since all of it is published."""
 
-    page = "runbook"
 
-
-class ReadAgainError(Usage):
+class ReadAgainError(Usage, page="mirrors"):
     """The rows after a DDL are in no log: they have to be read from the server."""
-
-    page = "mirrors"
 
 
 class Permanent(StrataError):
@@ -169,10 +170,8 @@ class Permanent(StrataError):
     exit_code = 3
 
 
-class MissingExtraError(Permanent):
+class MissingExtraError(Permanent, page="install"):
     """A package is not installed that an extra of the distribution brings."""
-
-    page = "install"
 
 
 class Transient(StrataError):
@@ -184,10 +183,8 @@ class Transient(StrataError):
 # Bytes ------------------------------------------------------------------------------------------
 
 
-class CorruptEventError(BadData):
+class CorruptEventError(BadData, page="landing"):
     """An event contradicts itself: a wrong length, a value out of bounds, rows that end too early."""
-
-    page = "landing"
 
 
 class TruncatedEventError(CorruptEventError):
@@ -202,65 +199,47 @@ class MisplacedEventError(CorruptEventError):
     """An event does not begin where the previous one ended: something was removed, inserted or moved."""
 
 
-class NotABinlogError(BadData):
+class NotABinlogError(BadData, page="landing"):
     """The file does not start with the binlog magic number."""
 
-    page = "landing"
 
-
-class EncryptedBinlogError(BadData):
+class EncryptedBinlogError(BadData, page="landing"):
     """The file is a binlog that is encrypted at rest."""
 
-    page = "landing"
 
-
-class UnsupportedEventError(BadData):
+class UnsupportedEventError(BadData, page="features"):
     """An event that is not understood, and that cannot be skipped."""
 
-    page = "features"
 
-
-class StatementFormatError(BadData):
+class StatementFormatError(BadData, page="landing"):
     """Rows of a tracked table were changed by a statement, so they are not in the binlog."""
 
-    page = "landing"
 
-
-class StreamHoleError(BadData):
+class StreamHoleError(BadData, page="landing"):
     """Transactions are missing between two parts of a stream."""
-
-    page = "landing"
 
 
 # Schema -----------------------------------------------------------------------------------------
 
 
-class DamagedIndexError(BadData):
+class DamagedIndexError(BadData, page="landing"):
     """The transaction index beside a segment is damaged, or belongs to another segment."""
 
-    page = "landing"
 
-
-class SchemaGapError(BadData):
+class SchemaGapError(BadData, page="schema-history"):
     """The schema of a table is not known at a position."""
 
-    page = "schema-history"
 
-
-class SchemaMismatchError(BadData):
+class SchemaMismatchError(BadData, page="schema-history"):
     """A TABLE_MAP contradicts the schema version that would decode it."""
 
-    page = "schema-history"
 
-
-class DdlError(BadData):
+class DdlError(BadData, page="schema-history"):
     """A DDL statement that the parser does not understand.
 
     `tables` has the tables (`schema.model.TableName`) that are known to be meant. If there are none, all tables of
     `database` may be meant.
     """
-
-    page = "schema-history"
 
     def __init__(self, message: str, *, ddl: str = "", **where: object) -> None:
         super().__init__(message, **where)  # type: ignore[arg-type]
@@ -269,16 +248,12 @@ class DdlError(BadData):
         self.database: str | None = None
 
 
-class UndecodableTextError(BadData):
+class UndecodableTextError(BadData, page="streams"):
     """A value is not text in its column's charset, or not a label of its ENUM or SET."""
 
-    page = "streams"
 
-
-class UnreadableValueError(BadData):
+class UnreadableValueError(BadData, page="streams"):
     """A value contradicts the type of its column."""
-
-    page = "streams"
 
 
 class UnforeseenError(BadData):
@@ -288,28 +263,20 @@ class UnforeseenError(BadData):
 # Judgement --------------------------------------------------------------------------------------
 
 
-class ChecksFailedError(BadData):
+class ChecksFailedError(BadData, page="checks"):
     """A check of severity error failed, and the interval stays unpublished."""
 
-    page = "checks"
 
-
-class MirrorDivergedError(BadData):
+class MirrorDivergedError(BadData, page="mirrors"):
     """The rows of a mirror differ from those that follow from the changes; it is not changed any further."""
 
-    page = "mirrors"
 
-
-class DifferentRowsError(BadData):
+class DifferentRowsError(BadData, page="reconcile"):
     """Tables of the lake differ from those of their server."""
 
-    page = "reconcile"
 
-
-class StaleCacheError(BadData):
+class StaleCacheError(BadData, page="caches"):
     """A cache had a value that is older than an invalidation of it."""
-
-    page = "caches"
 
 
 class DamagedFileError(BadData):
@@ -319,62 +286,44 @@ class DamagedFileError(BadData):
 # Usage ------------------------------------------------------------------------------------------
 
 
-class SettingsError(Usage):
+class SettingsError(Usage, page="settings"):
     """The settings have mistakes; the message lists all of them."""
 
-    page = "settings"
 
-
-class InvalidGtidSetError(Usage):
+class InvalidGtidSetError(Usage, page="tokens"):
     """A text that is not a GTID set."""
 
-    page = "tokens"
 
-
-class InvalidTokenError(Usage):
+class InvalidTokenError(Usage, page="tokens"):
     """A text that is not an event token, or only a part of one."""
 
-    page = "tokens"
 
-
-class IncomparableTokensError(Usage):
+class IncomparableTokensError(Usage, page="tokens"):
     """Event tokens that have no union: positions in different histories of a source."""
 
-    page = "tokens"
 
-
-class UnknownSourceError(Usage):
+class UnknownSourceError(Usage, page="settings"):
     """A source that is neither in the settings nor in the store."""
-
-    page = "settings"
 
 
 # Outside ----------------------------------------------------------------------------------------
 
 
-class CacheRefusedError(Permanent):
+class CacheRefusedError(Permanent, page="caches"):
     """A cache cannot be used as it is: it refuses scripts, belongs to another source, or is used by another
     invalidator."""
 
-    page = "caches"
 
-
-class CacheUnavailableError(Transient):
+class CacheUnavailableError(Transient, page="caches"):
     """The cache does not answer."""
 
-    page = "caches"
 
-
-class SourceSettingsError(Permanent):
+class SourceSettingsError(Permanent, page="your-server"):
     """The server's settings make its binlog unusable: GTIDs off, statement format, binlog off."""
 
-    page = "your-server"
 
-
-class AccessDeniedError(Permanent):
+class AccessDeniedError(Permanent, page="your-server"):
     """Wrong user, password or grants."""
-
-    page = "your-server"
 
 
 class BinlogPurgedError(Permanent):
@@ -425,23 +374,17 @@ class OutputFullError(Transient):
     """What a command prints goes to a disk that is full."""
 
 
-class MirrorBehindError(Transient):
+class MirrorBehindError(Transient, page="mirrors"):
     """A mirror does not yet have the changes for which the caller waits."""
-
-    page = "mirrors"
 
 
 class AlreadyRunningError(Transient):
     """Another run holds the lock on the same work."""
 
 
-class QueryError(Usage):
+class QueryError(Usage, page="sql"):
     """A statement that `strata sql` does not answer: it is no query, or what MySQL would answer is not known here."""
 
-    page = "sql"
 
-
-class PastUnknownError(BadData):
+class PastUnknownError(BadData, page="sql"):
     """The rows of a table at a moment are not known."""
-
-    page = "sql"

@@ -110,40 +110,40 @@ def show(
         say("nothing is withheld")
 
 
-@GROUP.command()
-def release(
-    context: typer.Context,
-    because: _Because,
-    source: SourceName = None,
-    table: Tables = None,
-    interval: _Interval = None,
-    reason: _Reason = None,
-    everything: _All = False,  # noqa: FBT002  a switch of the command line
-    by: _By = None,
-) -> int:
-    """Publishes rows that are in quarantine as they are; they are those that were checked, or it is refused."""
-    from strata_cdc.pipeline.quarantine import decide
+def _deciding(done: str, summary: str) -> Callable[..., int]:
+    """The function of a command that decides; `summary` is its help."""
 
-    chosen = _Chosen(source, table, interval, reason, everything, because, by)
-    return _decide(context, chosen, decide.release, "released")
+    def command(
+        context: typer.Context,
+        because: _Because,
+        source: SourceName = None,
+        table: Tables = None,
+        interval: _Interval = None,
+        reason: _Reason = None,
+        everything: _All = False,  # noqa: FBT002  a switch of the command line
+        by: _By = None,
+    ) -> int:
+        from strata_cdc.pipeline.quarantine import decide
+
+        act = decide.release if done == "released" else decide.discard
+        return _decide(context, _Chosen(source, table, interval, reason, everything, because, by), act, done)
+
+    command.__doc__ = summary
+    return command
 
 
-@GROUP.command()
-def discard(
-    context: typer.Context,
-    because: _Because,
-    source: SourceName = None,
-    table: Tables = None,
-    interval: _Interval = None,
-    reason: _Reason = None,
-    everything: _All = False,  # noqa: FBT002  a switch of the command line
-    by: _By = None,
-) -> int:
-    """Gives up rows that are withheld: they are no longer pending, and the ledger keeps them as discarded."""
-    from strata_cdc.pipeline.quarantine import decide
-
-    chosen = _Chosen(source, table, interval, reason, everything, because, by)
-    return _decide(context, chosen, decide.discard, "discarded")
+GROUP.command("release")(
+    _deciding(
+        "released",
+        "Publishes rows that are in quarantine as they are; they are those that were checked, or it is refused.",
+    )
+)
+GROUP.command("discard")(
+    _deciding(
+        "discarded",
+        "Gives up rows that are withheld: they are no longer pending, and the ledger keeps them as discarded.",
+    )
+)
 
 
 class _Chosen(Struct, frozen=True):
