@@ -24,7 +24,6 @@ class ReadAgain(TriggerDagRunOperator):
     """Triggers a run for the tables that wait, if there are any; is skipped if such a run waits already.
 
     Args:
-        source: The source's name.
         dump_dag: The DAG that dumps tables.
     """
 

@@ -23,8 +23,6 @@ from strata_cdc.tables.named_columns import published
 from strata_cdc.tables.row_groups import Encoder, RowGroups, parquet_writer, write_row_group
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import pyarrow as pa
 
     from strata_cdc.pipeline.decode.decode_files import Step
@@ -140,9 +138,7 @@ class JsonlOutput(_Output):
             raise Usage(f"the output cannot be written: {error.strerror}", file=self._out) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close_aside()
         if self._file is not None and self._file is not sys.stdout:
             self._file.close()
@@ -183,9 +179,7 @@ class ParquetOutput(_Output):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ExitStack() as last_steps:
             last_steps.callback(self._encoder.close)
             last_steps.callback(self._encoder.wait)

@@ -13,7 +13,6 @@ from strata_cdc.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from strata_cdc.landing.land_state import LandProgress
 
@@ -52,9 +51,7 @@ class StepLines:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def begin(self, step: str) -> None:

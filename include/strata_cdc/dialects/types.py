@@ -164,7 +164,6 @@ def foreign_type(column_type: str, dialect: Dialect) -> ForeignType:
     """Returns the type of another engine for a column type of MySQL.
 
     Args:
-        column_type: The type, as in COLUMN_TYPE.
         dialect: The engine; not MySQL.
 
     Raises:

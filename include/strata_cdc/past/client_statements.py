@@ -36,11 +36,7 @@ class ClientStatement(Struct, frozen=True):
 
 
 class ClientStatements:
-    """The statements that changed rows of a source.
-
-    Args:
-        stream: Its landed stream.
-    """
+    """The statements that changed rows of a source."""
 
     def __init__(self, stream: LandedStream) -> None:
         self._stream = stream

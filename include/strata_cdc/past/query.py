@@ -52,7 +52,6 @@ class QueryNames:
 
     Args:
         tables: The source's tables.
-        moment: The moment of a reference.
         bounds: The ranges of references to versions of rows.
     """
 
@@ -231,13 +230,7 @@ def _as_shown(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 class QueryMoments:
-    """The moments that queries of one source name.
-
-    Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
-    """
+    """The moments that queries of one source name."""
 
     def __init__(self, lake: str, source: str, engine: sa.Engine) -> None:
         self._lake, self._source, self._engine = lake, source, engine

@@ -30,7 +30,6 @@ from strata_cdc.store.database import OnMissing, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     from strata_cdc.config.settings import Source
     from strata_cdc.past.row_diff import ColumnDifference
@@ -68,9 +67,6 @@ class TableDiff(Struct, frozen=True):
 class PastRows(AbstractContextManager["PastRows"]):
     """The rows of a source's tables through time; what is made for them goes with the `with` block.
 
-    Args:
-        source: The source.
-
     Raises:
         StrataError: The lake or the store does not answer.
     """
@@ -84,11 +80,9 @@ class PastRows(AbstractContextManager["PastRows"]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if "_tables" in self.__dict__:
-            self._tables.__exit__(kind, error, trace)
+            self._tables.__exit__(None, None, None)
 
     @cached_property
     def _tables(self) -> PastTables:

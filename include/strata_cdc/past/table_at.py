@@ -36,7 +36,6 @@ from strata_cdc.tables.lost import newest_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from types import TracebackType
 
     import sqlalchemy as sa
 
@@ -55,11 +54,6 @@ _AFTER_ALL = 1 << 62
 class PastTables(AbstractContextManager["PastTables"]):
     """The tables of a source at moments; what is made for them goes with the `with` block.
 
-    Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
-
     Raises:
         StoreUnavailableError: The database does not answer.
         LakeUnavailableError: The storage does not answer.
@@ -73,9 +67,7 @@ class PastTables(AbstractContextManager["PastTables"]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -294,9 +286,7 @@ class _PastFollower(Follower):
     """Follows copies of mirrors; a table from which rows are moved is copied once its rows are needed.
 
     Args:
-        lake: Folder or URL of the lake.
         scratch: The folder of the copies.
-        source: The source's name.
         events: The events of its tables up to the moment.
         published: How far their changes are published.
         seq: Ordinal of the last transaction of the moment.

@@ -80,7 +80,6 @@ class TableChanges:
     """The changes of tables of one source.
 
     Args:
-        lake: Folder or URL of the lake.
         timelines: What happened to its tables.
     """
 

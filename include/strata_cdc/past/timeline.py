@@ -185,11 +185,6 @@ class TableTimeline(Struct, frozen=True):
 class Timelines:
     """The timelines of a source's tables.
 
-    Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        engine: The source's store.
-
     Raises:
         StoreUnavailableError: The database does not answer.
         LakeUnavailableError: The storage does not answer.

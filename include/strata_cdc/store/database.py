@@ -272,6 +272,12 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection
 
 
+def read_rows(engine: sa.Engine, query: sa.Select[Any]) -> Sequence[Any]:
+    """The rows of a query, read in a transaction of their own. Raises the errors of `reading`."""
+    with reading(engine) as connection:
+        return connection.execute(query).all()
+
+
 class Ledger:
     """Something that one store has, for reading and writing."""
 
@@ -279,9 +285,8 @@ class Ledger:
         self._engine = engine
 
     def _rows(self, query: sa.Select[Any]) -> Sequence[Any]:
-        """The rows of a query, read in a transaction of their own."""
-        with reading(self._engine) as connection:
-            return connection.execute(query).all()
+        """As `read_rows`."""
+        return read_rows(self._engine, query)
 
     def _value(self, query: sa.Select[Any]) -> Any:
         """The only value of a query; None if there is none."""

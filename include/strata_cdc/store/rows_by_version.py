@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import read_rows
 from strata_cdc.store.json_columns import from_column
 from strata_cdc.store.ledgers import PublishedDetails
 from strata_cdc.store.tables import published_interval
@@ -52,8 +52,7 @@ def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, li
         .order_by(columns.start_at.desc())
         .limit(limit + 1)
     )
-    with reading(engine) as connection:
-        notes = connection.execute(query).all()
+    notes = read_rows(engine, query)
     sums: dict[tuple[str, int], VersionSum] = {}
     for table, _, rows, text in notes[:limit]:
         for version, added in _versions(rows, from_column(text, PublishedDetails, "published_interval.details")):

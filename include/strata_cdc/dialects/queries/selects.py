@@ -161,7 +161,6 @@ class SelectReader:
     """Reads the queries of one statement.
 
     Args:
-        text: The statement.
         table: Finds a table of FROM: the name that DuckDB has for it, and its columns.
         session: What is the same for all queries that are read together.
         connection_collation: The collation of literals.

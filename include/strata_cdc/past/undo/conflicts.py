@@ -69,7 +69,6 @@ class TrackedRows:
     """Rows of one table, followed through their changes.
 
     Args:
-        table: The table as it is now.
         direction: What is done with the chosen changes.
     """
 

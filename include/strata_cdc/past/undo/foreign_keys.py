@@ -13,7 +13,7 @@ from msgspec import Struct
 from strata_cdc.past.undo.steps import StepKind
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import read_rows
 from strata_cdc.store.tables import schema_version, table_version
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def cascading_keys(engine: sa.Engine, source: str) -> list[CascadingKey]:
         .where(version.source == source, table.fingerprint.is_not(None))
         .where(sa.func.lower(version.ddl).contains("references"))
     )
-    with reading(engine) as connection:
-        rows = connection.execute(query).all()
+    rows = read_rows(engine, query)
     unlogged = {cascade.name for cascade in unlogged_cascades(engine, source)}
     foreign_keys = [key for database, name, ddl in rows for key in _keys_in(ddl, TableName(database, name), unlogged)]
     known = {key.child for key in foreign_keys}

@@ -84,7 +84,6 @@ class OfKeys:
     Args:
         reader: Gives the reader of a range.
         key: The columns of the key, by their names of now.
-        linked: The keys.
     """
 
     def __init__(self, reader: Callable[[ChangeSpan], VersionReader], key: tuple[str, ...], linked: LinkedKeys) -> None:

@@ -96,9 +96,7 @@ class TableSteps:
     """The chosen changes of one table.
 
     Args:
-        source: The source's name.
         changes: Reads changes.
-        statements: The clients' statements.
         past: Gives tables as they were.
         timeline: Everything that happened to the table.
         choice: Which changes.

@@ -89,7 +89,6 @@ class ChangeScript:
     """A script in the making; used in a `with` block, in which its statements are read.
 
     Args:
-        source: The source.
         choice: Which changes.
         direction: Whether they are taken back or made again.
         columns: What an UPDATE sets.
@@ -405,8 +404,6 @@ class ChildRows:
 
     Args:
         keys: The foreign keys.
-        lake: Folder or URL of the lake.
-        source: The source's name.
     """
 
     def __init__(self, keys: list[CascadingKey], lake: str, source: str) -> None:

@@ -15,7 +15,7 @@ from strata_cdc.schema.answers.containing import contains
 from strata_cdc.schema.history.former_names import former_names
 from strata_cdc.schema.history.versions import EVERY_TABLE, SYSTEM_DATABASES, every_table_of
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import reading, without_index
+from strata_cdc.store.database import read_rows, reading, without_index
 from strata_cdc.store.tables import schema_version, table_version
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def tables_page(
         query = query.where((columns.database_name > after.database) | later)
     if containing:
         query = query.having(contains(columns.database_name + "." + columns.table_name, containing, engine.dialect))
-    with reading(engine) as connection:
-        rows = connection.execute(query.limit(limit + 1)).all()
+    rows = read_rows(engine, query.limit(limit + 1))
     page = [TableName(*row) for row in rows[:limit]]
     return TablesPage(tuple(summaries(engine, source, page)), len(rows) > limit)
 

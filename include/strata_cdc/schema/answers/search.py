@@ -15,7 +15,7 @@ from strata_cdc.schema.answers.catalogue import TableSummary, tables_page
 from strata_cdc.schema.answers.containing import contains
 from strata_cdc.schema.ddl.secrets import mask_secrets
 from strata_cdc.schema.model.definition import Column, Key, KeyPart, TableDefinition, TableName
-from strata_cdc.store.database import reading, without_index
+from strata_cdc.store.database import read_rows, reading, without_index
 from strata_cdc.store.tables import schema_version, table_schema, table_version
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def _versions_with(
             .where(_of(source), version.ddl.is_(None) | has_it)
             .order_by(version.seq.desc(), version.statement_no.desc())
         )
-        with reading(engine) as connection:
-            rows = connection.execute(which).all()
+        rows = read_rows(engine, which)
         without_statement = [row.id for row in rows if row.is_bare]
         statements = _statements(engine, version.id.in_([row.id for row in rows if not row.is_bare][:limit]), limit)
     shown = [masked for statement in statements if (masked := _masked(statement, text)) is not None]
@@ -133,8 +132,7 @@ def _statements(engine: sa.Engine, which: sa.ColumnElement[bool], limit: int) ->
         .order_by(version.seq.desc(), version.statement_no.desc())
         .limit(limit)
     )
-    with reading(engine) as connection:
-        rows = connection.execute(query).all()
+    rows = read_rows(engine, query)
     names = _names_of(engine, [row.id for row in rows])
     return [FoundStatement(*row, names.get(row.id, ())) for row in rows]
 

@@ -23,7 +23,7 @@ from strata_cdc.schema.history.versions import (
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.row_effects import effects_from_text
 from strata_cdc.schema.model.view import ViewDefinition
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import read_rows, reading
 from strata_cdc.store.json_columns import from_column
 from strata_cdc.store.tables import schema_version, table_version, view_version
 
@@ -56,8 +56,7 @@ def stored_views(engine: sa.Engine, source: str, condition: sa.ColumnElement[boo
         .where(view.source == source, condition)
         .order_by(*STREAM_ORDER, view.database_name, view.view_name)
     )
-    with reading(engine) as connection:
-        rows = connection.execute(query).all()
+    rows = read_rows(engine, query)
     return [
         StoredView(
             row.id,

@@ -25,7 +25,7 @@ from strata_cdc.schema.history.statements import changes_asked
 from strata_cdc.schema.history.versions import StoredEntry, TableChange
 from strata_cdc.schema.model.column_ids import ColumnIds
 from strata_cdc.schema.model.row_effects import RowEffect, effects_to_text, read_again
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import read_rows, reading, writing
 from strata_cdc.store.tables import row_removal, table_version, tracked_position
 
 if TYPE_CHECKING:
@@ -154,8 +154,7 @@ class _Replay(Struct):
         """The same for statements that removed rows; call it after `versions`."""
         removal = row_removal.c
         query = sa.select(removal.seq, removal.binlog_pos, removal.tables, removal.statement)
-        with reading(self.engine) as connection:
-            rows = connection.execute(query.where(removal.source == source, removal.effects.is_(None))).all()
+        rows = read_rows(self.engine, query.where(removal.source == source, removal.effects.is_(None)))
         return [
             {
                 "of_source": source,

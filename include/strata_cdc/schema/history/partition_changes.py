@@ -14,7 +14,7 @@ from strata_cdc.schema.history.partition_lifetimes import FOUND, NOT_NOTED, part
 from strata_cdc.schema.history.statements import changes_asked
 from strata_cdc.schema.history.versions import EVERY_TABLE, PartitionChange, VersionOrigin, every_table_of
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import read_rows, reading
 from strata_cdc.store.tables import closed_interval, partition_change, row_removal
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def partition_changes(engine: sa.Engine, source: str, table: TableName | None = 
     if table is not None:
         is_its = (columns.database_name == table.database) & (columns.table_name == table.table)
         query = query.where(is_its | (columns.table_name == ""))
-    with reading(engine) as connection:
-        rows = connection.execute(query).all()
+    rows = read_rows(engine, query)
     yield from map(_from_row, rows)
 
 

@@ -14,7 +14,7 @@ from strata_cdc.schema.history.snapshot import APPLIED, PENDING, SchemaSnapshot
 from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.view import ViewDefinition  # noqa: TC001  msgspec asks for it when it reads
-from strata_cdc.store.database import reading, writing
+from strata_cdc.store.database import read_rows, reading, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import schema_version, snapshot, table_version
 
@@ -85,8 +85,7 @@ def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
 def pending_snapshots(engine: sa.Engine, source: str) -> list[SchemaSnapshot]:
     """Snapshots that no tracker has reached yet, oldest first."""
     query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
-    with reading(engine) as connection:
-        return [_from_row(row) for row in connection.execute(query)]
+    return [_from_row(row) for row in read_rows(engine, query)]
 
 
 class SnapshotMoment(Struct, frozen=True):
@@ -102,8 +101,7 @@ def snapshot_moments(engine: sa.Engine, source: str) -> list[SnapshotMoment]:
     """The moments of all snapshots of a source, oldest first."""
     columns = (snapshot.c.gtid_before, snapshot.c.content)
     query = sa.select(*columns).where(snapshot.c.source == source).order_by(snapshot.c.id)
-    with reading(engine) as connection:
-        return [SnapshotMoment(before, _position(content)) for before, content in connection.execute(query)]
+    return [SnapshotMoment(before, _position(content)) for before, content in read_rows(engine, query)]
 
 
 def _position(content: str | None) -> BinlogPosition | None:

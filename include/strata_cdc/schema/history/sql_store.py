@@ -48,7 +48,7 @@ from strata_cdc.schema.history.versions import (
 )
 from strata_cdc.schema.history.view_history import present_views
 from strata_cdc.schema.model.definition import TableName, definition_from_json
-from strata_cdc.store.database import reading, without_index, writing
+from strata_cdc.store.database import read_rows, reading, without_index, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import (
     database_version,
@@ -209,8 +209,7 @@ class SchemaStore:
         query = (
             sa.select(drift).where(drift.c.source == source).order_by(drift.c.snapshot_id.desc(), drift.c.table_name)
         )
-        with reading(self.engine) as connection:
-            rows = connection.execute(query).all()
+        rows = read_rows(self.engine, query)
         return [
             Drift(
                 row.snapshot_id,
@@ -266,8 +265,7 @@ class SchemaStore:
         query = query.where(
             schema_version.c.statement_no > 0, schema_version.c.origin.in_((VersionOrigin.DDL, VersionOrigin.GAP))
         )
-        with reading(self.engine) as connection:
-            return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
+        return [(row.seq, row.statement_no, row.id) for row in read_rows(self.engine, query)]
 
     def newest_position(self, source: str, before: Before) -> VersionPosition | None:
         """The last position of a version that is before a position of the stream."""
@@ -291,8 +289,7 @@ class SchemaStore:
         """All tables that the versions of a source name, whether they exist now or not."""
         columns = table_version.c.database_name, table_version.c.table_name
         query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.table_name != "")
-        with reading(self.engine) as connection:
-            return [TableName(*row) for row in connection.execute(query)]
+        return [TableName(*row) for row in read_rows(self.engine, query)]
 
     def has_table(self, source: str, table: TableName) -> bool:
         """Whether some version of a source names a table."""
@@ -303,15 +300,13 @@ class SchemaStore:
         if not table.table:
             # It is about all tables of a database.
             return False
-        with reading(self.engine) as connection:
-            return connection.execute(sa.select(columns.version_id).where(mine).limit(1)).first() is not None
+        return bool(read_rows(self.engine, sa.select(columns.version_id).where(mine).limit(1)))
 
     def renamed_tables(self, source: str) -> set[TableName]:
         """All names to which some table of a source was renamed."""
         columns = table_version.c.database_name, table_version.c.table_name
         is_renamed = (table_version.c.source == source) & table_version.c.renamed_from.is_not(None)
-        with reading(self.engine) as connection:
-            return {TableName(*row) for row in connection.execute(sa.select(*columns).distinct().where(is_renamed))}
+        return {TableName(*row) for row in read_rows(self.engine, sa.select(*columns).distinct().where(is_renamed))}
 
     def names_in_doubt(self, source: str) -> set[TableName]:
         """All names that some version of a source has as not known, whether they are known now or not."""
@@ -321,8 +316,7 @@ class SchemaStore:
             .distinct()
             .where(without_index(table_version.c.source, source), table_version.c.gap.is_not(None))
         )
-        with reading(self.engine) as connection:
-            return {TableName(*row) for row in connection.execute(query)}
+        return {TableName(*row) for row in read_rows(self.engine, query)}
 
     def definition(self, fingerprint: str) -> TableDefinition:
         """A stored definition.
@@ -421,8 +415,7 @@ class SchemaStore:
             .where(columns.source == source, columns.seq > after_seq, columns.seq <= last_seq)
             .order_by(columns.seq, columns.binlog_pos)
         )
-        with reading(self.engine) as connection:
-            rows = connection.execute(query).all()
+        rows = read_rows(self.engine, query)
         return [
             StatementChange(
                 row.seq,
@@ -444,12 +437,10 @@ class SchemaStore:
             .where(columns.source == source, columns.seq > after_seq, columns.seq <= last_seq)
             .order_by(columns.seq, columns.binlog_pos)
         )
-        with reading(self.engine) as connection:
-            rows = connection.execute(query).all()
+        rows = read_rows(self.engine, query)
         if any(row.effects is None for row in rows):
             complete_versions(self.engine, self, source)
-            with reading(self.engine) as connection:
-                rows = connection.execute(query).all()
+            rows = read_rows(self.engine, query)
         return [removal for row in rows for removal in removals_from_row(row)]
 
     def partitions(self, source: str, table: TableName) -> Partitioning | str:
@@ -463,8 +454,7 @@ class SchemaStore:
             condition &= tracked_file.c.binlog_file == binlog_file
         columns = [tracked_file.c[name] for name in TrackedFile.__struct_fields__]
         query = sa.select(*columns).where(condition).order_by(tracked_file.c.first_seq, tracked_file.c.ordinal)
-        with reading(self.engine) as connection:
-            return [TrackedFile(*row) for row in connection.execute(query)]
+        return [TrackedFile(*row) for row in read_rows(self.engine, query)]
 
 
 def _as_condition(before: Before) -> sa.ColumnElement[bool]:

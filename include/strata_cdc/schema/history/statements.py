@@ -12,7 +12,7 @@ from strata_cdc.errors import DdlError
 from strata_cdc.flavour import NEWEST, Flavour
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
-from strata_cdc.store.database import reading
+from strata_cdc.store.database import read_rows
 from strata_cdc.store.tables import schema_version
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
             columns.server_version,
             columns.time_zone,
         ).where(columns.id.in_(wanted[at : at + _CHUNK]), columns.ddl.is_not(None))
-        with reading(engine) as connection:
-            rows = connection.execute(query).all()
+        rows = read_rows(engine, query)
         for version_id, ddl, database, sql_mode, server_version, time_zone in rows:
             flavour = Flavour.stored(server_version) if server_version else NEWEST
             context = DdlContext(database or "", sql_mode or 0, flavour, time_zone=time_zone)

@@ -35,7 +35,6 @@ class OpenTable:
 
     Args:
         url: Folder or URL of the table.
-        table: The table.
     """
 
     def __init__(self, url: str, table: DeltaTable) -> None:
