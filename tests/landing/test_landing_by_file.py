@@ -97,10 +97,6 @@ def test_over_rotations_and_runs(server, lake):
     assert_all_landed(server, lake)
 
 
-def test_killed_and_resumed(server, tmp_path):
-    killed_at_random_instants(server, tmp_path, 2, 1, assert_all_landed)
-
-
 @pytest.mark.slow
 def test_killed_and_resumed_many_times(server, tmp_path):
     killed_at_random_instants(server, tmp_path, int(os.environ.get("STRATA_KILLS", "5")), 2, assert_all_landed)

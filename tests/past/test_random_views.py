@@ -12,7 +12,7 @@ from tests.past.past_world import SESSION, Pairs, PastWorld
 from tests.past.random_queries import RandomQueries
 from tests.past.random_shop import RandomShop
 from tests.past.random_views import VIEWS, RandomViews
-from tests.past.test_random_queries import drop_kept
+from tests.past.test_random_queries import drop_kept, show
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
@@ -54,9 +54,6 @@ def test_views_are_what_they_were(server: MysqlServer, tmp_path: Path, seed: int
         for query in (queries.query() for _ in range(QUERIES) if kept):
             world.compare(query, number, at, pairs)
     drop_kept(server, len(moments))
-    print(f"\n{pairs}")
-    for why, count in pairs.refused.most_common(40):
-        print(f"  {count} {why}")
-    print("\n".join(pairs.wrong))
+    show(pairs)
     assert pairs.wrong == []
     assert pairs.equal > pairs.refused.total()

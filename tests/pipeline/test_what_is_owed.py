@@ -222,6 +222,15 @@ def test_who_plans_the_same_at_once_publishes_it_once(world: World) -> None:
     world.assert_nothing_is_lost()
 
 
+def assert_whole_before_and_after_a_merge(world: World) -> None:
+    for is_merged in (False, True):
+        if is_merged:
+            world.now += 120 * MINUTE
+            assert not [step for step in world.merge() if step.is_problem]
+        world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_run_that_died_before_any_of_its_writes_is_made_up_for(tmp_path: Path) -> None:
@@ -240,12 +249,7 @@ def test_a_run_that_died_before_any_of_its_writes_is_made_up_for(tmp_path: Path)
             break
         world.now += PERIOD
         world.run(scheduled(world))
-        world.assert_nothing_is_lost()
-        world.assert_intervals_are_whole()
-        world.now += 120 * MINUTE
-        assert not [step for step in world.merge() if step.is_problem]
-        world.assert_nothing_is_lost()
-        world.assert_intervals_are_whole()
+        assert_whole_before_and_after_a_merge(world)
         assert (states(world), sum(world.published("a").values())) == ({}, 2), last
     assert died > 20
 
@@ -349,9 +353,4 @@ def test_nothing_is_lost_and_nothing_comes_twice(actions: list[tuple[Any, ...]])
         world.wanted = ("d.*",)
         world.now += 2 * PERIOD
         world.run(scheduled(world))
-        world.assert_nothing_is_lost()
-        world.assert_intervals_are_whole()
-        world.now += 120 * MINUTE
-        assert not [step for step in world.merge() if step.is_problem]
-        world.assert_nothing_is_lost()
-        world.assert_intervals_are_whole()
+        assert_whole_before_and_after_a_merge(world)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.startup.warm_kernels import BINLOG
+from strata_cdc.cli.demo import BINLOG
 from strata_cdc.startup.spark import SUBMIT, submit_environment
 from strata_cdc.startup.switch import VARIABLE, QuickStart, is_on
 
@@ -43,6 +43,7 @@ def test_names_turn_off_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_decodes_the_same(tmp_path: Path) -> None:
+    """Without the linked library each kernel that the file needs is compiled: of few types, so that it takes less."""
     found = []
     for value in ("", "1"):
         out = tmp_path / f"out{value}"

@@ -127,6 +127,16 @@ class World:
             query = "ALTER TABLE a ADD COLUMN extra BIGINT DEFAULT 7"
             self.feed.ddl(self.tables["a"], self.ddl_at, 5, query, (*COLUMNS, ADDED))
 
+    def write_until(self, begin: int, end: int, again: list[tuple[int, int, Any]]) -> int:
+        """Transactions and what is written twice of all before `end`; gives the checkpoint after them."""
+        self.write(begin, end)
+        for first, length, kind in again:
+            if first + length <= end:
+                self.write(first, first + length, kind)
+        checkpoint = START + 10 * end + 3 if end < len(self.drawn) else START + 10_000
+        self.feed.checkpoint(checkpoint)
+        return checkpoint
+
     def expect(self, below: int, above: int = 0) -> Counter[Any]:
         return Counter(
             as_read(row, name, self.form)

@@ -76,12 +76,7 @@ def test_random_changes_are_published_once(
         written.alter()
         begin = 0
         for end in (*sorted(cuts), len(drawn)):
-            written.write(begin, end)
-            for first, length, kind in again:
-                if first + length <= end:
-                    written.write(first, first + length, kind)
-            checkpoint = START + 10 * end + 3 if end < len(drawn) else START + 10_000
-            written.feed.checkpoint(checkpoint)
+            checkpoint = written.write_until(begin, end, again)
             world.run()
             begin = end
             expected = Counter(row[1:] for row in written.expect(checkpoint).elements())

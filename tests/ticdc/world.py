@@ -3,13 +3,16 @@ Not here: writing sinks (`generator.py`)."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
+from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from strata_cdc.cli.engine_steps import EngineSteps
+from strata_cdc.cli.main import run
 from strata_cdc.config.settings import load_settings
 from strata_cdc.files.storage import write_file
 from strata_cdc.pipeline.run_source import SourceRequest, run_source
@@ -18,7 +21,6 @@ from tests.ticdc.generator import FeedForm, SinkColumn
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from subprocess import CompletedProcess
 
     from strata_cdc.config.settings import Settings, Source
     from strata_cdc.pipeline.run_source import WholeReport
@@ -94,10 +96,16 @@ class SinkWorld:
         return report
 
     def strata(self, *words: str) -> CompletedProcess[str]:
-        """A command as a person gives it."""
-        command = [sys.executable, "-c", "from strata_cdc.cli.main import main; main()", *words]
-        environ = {**os.environ, "STRATA_SETTINGS": str(self.settings_file)}
-        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+        """A command as a person gives it, in this process: another one takes most of a second to start."""
+        out, err = (TextIOWrapper(BytesIO()) for _ in range(2))
+        with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+            patched.setenv("STRATA_SETTINGS", str(self.settings_file))
+            code = run(words)
+        printed = []
+        for stream in (out, err):
+            stream.seek(0)
+            printed.append(stream.read())
+        return CompletedProcess(words, code, *printed)
 
     def changes(self, table: str | None = None) -> list[tuple[str, str, Any, Any]]:
         """The published changes in order: table, operation, and the images before and after."""
