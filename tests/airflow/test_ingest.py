@@ -10,10 +10,12 @@ import sys
 
 import pytest
 
+from strata_cdc.groups.cuts.group_cut import group_cut
 from strata_cdc.mirrors.data_files import write_rows
 from strata_cdc.mirrors.log import now_ms
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline import comparisons, ingest
+from strata_cdc.position.token_text import from_text
 from strata_cdc.store.database import open_store
 from strata_cdc.store.read_again import ReadAgainLedger
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
@@ -49,12 +51,18 @@ def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_chan
     # As after a task that was killed when the versions were stored and nobody had been told.
     ingest.land("shop", settings=pipeline.settings)
     ingest.track("shop", settings=pipeline.settings)
+    settings = pipeline.state.settings_file
+    settings.write_text(f'{settings.read_text()}[groups.all]\nsources = ["shop"]\n')
+    lacking = group_cut("all", settings=pipeline.settings)
+    assert (lacking.cut, "nothing of shop is published" in lacking.lacking) == (None, True)
     check_dry_run(pipeline)
     events = pipeline.folder / "lineage.jsonl"
     transport = {"type": "file", "log_file_path": str(events), "append": True}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(pipeline.variables, "AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps(transport))
-        check_log(pipeline.ingest())
+        printed = pipeline.ingest()
+    check_log(printed)
+    check_group(pipeline, printed)
     lineage = events.read_text()
     reported = pipeline.asset_events("strata://shop/schema")
     rows = pipeline.rows("orders")
@@ -126,6 +134,19 @@ def check_log(said):
         assert line in said, line
     assert "NativeCodeLoader" not in said
     assert "Returned value was" not in said
+
+
+def check_group(pipeline, printed):
+    """A group in Airflow: a mapped line after the runs of its sources, which reports the cut that all have passed, and
+    below it a line for each source. This group is the shop alone; `tests/groups/test_group_tables.py` has others."""
+    for line in ("a new cut at", "group all: watermark ", "shop: transaction "):
+        assert line in printed, line
+    # Those of the dry run have none.
+    assert [label for label in pipeline.labels("publish_group") if label] == ["all"]
+    assert [label for label in pipeline.labels("source_at_cut") if label] == ["all / shop"]
+    [reported] = pipeline.asset_events("strata://all/cut")
+    assert [one["source"] for one in reported["sources"]] == ["shop"]
+    assert [place.source for place in from_text(reported["token"]).places] == ["shop"]
 
 
 def check_events(reported):

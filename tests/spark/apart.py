@@ -20,6 +20,7 @@ import psutil
 import pyspark
 
 from scripts.ports import free_port
+from strata_cdc.startup.spark import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,6 +96,7 @@ class Apart:
             "spark.driver.host": "127.0.0.1",
             "spark.cores.max": str(2 * SLOTS),
             "spark.executor.memory": "700m",
+            "spark.executor.extraJavaOptions": QUICK,
             "spark.speculation": "true",
             "spark.speculation.multiplier": "1.1",
             "spark.speculation.quantile": "0.1",
@@ -153,6 +155,7 @@ def _start(folder: Path, variables: Mapping[str, str], kind: str, *words: str) -
         "SPARK_LOCAL_DIRS": str(temporary),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
         **variables,
     }
     command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *words]

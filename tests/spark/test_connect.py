@@ -21,7 +21,7 @@ from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.quality.check.check_interval import check_here
 from strata_cdc.runs.run_folder import DECODED, read_decoded, read_verdicts
-from strata_cdc.startup.spark import JOBS, submit_environment
+from strata_cdc.startup.spark import JOBS, short_job, submit_environment
 from tests.airflow.pipeline import Pipeline, make_account
 from tests.spark.test_decode_slices import LIFE, ROWS
 
@@ -56,6 +56,7 @@ def connect_server(folder: Path, given: Mapping[str, str]) -> Iterator[str]:
     }
     command = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]", "--driver-memory", "1g"]
     command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    command += ["--driver-java-options", short_job()]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with log.open("wb") as out:
         environment = submit_environment(given, Path(JOBS).parents[1], alone=True)

@@ -254,7 +254,13 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def live(
-    world: MirrorWorld, judge: Judge, random: Random, read: Read, *throughs: Through, rounds: int = ROUNDS
+    world: MirrorWorld,
+    judge: Judge,
+    random: Random,
+    read: Read,
+    *throughs: Through,
+    rounds: int = ROUNDS,
+    steps: int = STEPS,
 ) -> None:
     """Random statements, and a look at the tables after each round."""
     world.server.run_sql("DROP DATABASE IF EXISTS shop; RESET MASTER; CREATE DATABASE shop")
@@ -262,7 +268,7 @@ def live(
     with world.server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
         life = Life(random, connection, is_newest=is_newest)
         for _ in range(rounds):
-            for _ in range(STEPS):
+            for _ in range(steps):
                 life.step()
             world.publish()
             judge.look(read, throughs)
@@ -387,5 +393,6 @@ def test_spark(server: MysqlServer, tmp_path: Path, spark: Any) -> None:
         except PySparkException as error:
             raise Usage(str(error)) from error
 
-    live(world, judge, Random(LIVES), read, Through.FILES, rounds=2)
+    # A look is thirty queries, each of which takes Spark a second or two of processor time.
+    live(world, judge, Random(LIVES), read, Through.FILES, rounds=1, steps=2 * STEPS)
     assert all(judge.looked[name] for name in TABLES)
