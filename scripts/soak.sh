@@ -12,11 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=.venv/bin/python
 STRATA_KILLS=50 "$python" -m pytest -q tests/landing/test_landing.py tests/landing/test_landing_by_file.py \
     -k killed_and_resumed_many
+STRATA_KILLS=2 "$python" -m pytest -q tests/landing/test_landing.py -k s3
 STRATA_HISTORIES=40 "$python" -m pytest -q tests/landing/test_went_back.py tests/cli/test_other_lake.py
 STRATA_JSON_DOCUMENTS=5000 "$python" -m pytest -q tests/changes/test_random_json.py
 STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py
 STRATA_SOAK=1 "$python" -m pytest -q tests/landing/test_group.py tests/airflow/test_live.py \
-    tests/airflow/test_recovery.py tests/deploy/test_wheel.py tests/deploy/test_wheel_in_airflow.py
+    tests/airflow/test_recovery.py tests/deploy/test_wheel.py tests/deploy/test_wheel_in_airflow.py \
+    tests/kernels/test_modes.py
 STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_hops.py
 STRATA_CUTS=40 "$python" -m pytest -q tests/groups/test_cut_clocks.py
 STRATA_ROUGH=60 "$python" -m pytest -q tests/groups/test_rough_life.py
@@ -27,9 +29,11 @@ STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cach
     tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
 STRATA_MIRROR_LIVES=12 "$python" -m pytest -q tests/mirrors/test_readers_behind_ddl.py
 STRATA_VIEW_LIVES=12 "$python" -m pytest -q tests/views/test_view_laws.py
+STRATA_VIEW_LIVES=6 "$python" -m pytest -q tests/views/test_changing_keys.py tests/views/test_mariadb_views.py
 STRATA_SEEDS=10 "$python" -m pytest -q tests/storm
 STRATA_SEEDS=10 "$python" -m pytest -q tests/past/test_random_queries.py tests/past/test_random_rows.py \
     tests/past/test_random_versions.py tests/past/undo/test_random_undo.py tests/past/undo/test_random_schema_undo.py
+STRATA_SEEDS=1 "$python" -m pytest -q tests/past/undo
 STRATA_SEEDS=3 STRATA_PAST_SPARK=1000 "$python" -m pytest -q tests/past/test_engines.py
 STRATA_LOAD=20 "$python" -m pytest -q tests/mirrors/test_dump_load.py
 STRATA_DUMPS_BESIDE_RENAMES=60 STRATA_DUMPS_UNNUMBERED=20 STRATA_ODD_TABLES=5 "$python" -m pytest -q \

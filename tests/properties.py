@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TIMES = int(os.environ.get("STRATA_PROPERTIES", "0"))
 """How many times as many examples; 0 for the same ones each time."""
+EXAMPLES_VARIABLE = "STRATA_EXAMPLES"
+"""Names how many examples are drawn for a property that does not say it itself; 100 unless it is set."""
 FOUND = REPOSITORY / ".strata" / "properties"
 """Examples that failed: the next round with new ones begins with them."""
 # How long an example takes depends on what else the machine does.
@@ -30,7 +32,8 @@ _NOTHING_IS_TIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too
 
 def load_profile() -> None:
     """Tells Hypothesis, once and before any test module is imported."""
-    settings.register_profile("same", derandomize=True, database=None, **_NOTHING_IS_TIMED)
+    examples = int(os.environ.get(EXAMPLES_VARIABLE, "100"))
+    settings.register_profile("same", derandomize=True, database=None, max_examples=examples, **_NOTHING_IS_TIMED)
     settings.register_profile(
         "new", database=DirectoryBasedExampleDatabase(FOUND), print_blob=True, **_NOTHING_IS_TIMED
     )

@@ -10,6 +10,11 @@ from typing import Final
 _COUNT: Final = int(os.environ.get("STRATA_SEEDS", "0"))
 
 
+def are_drawn() -> bool:
+    """Whether there is time for more than the usual: for all pairs of what a test has several of."""
+    return _COUNT > 0
+
+
 def seeds(usual: int = 1) -> list[int]:
     """For a parameter of a test: its id is what draws the same again."""
     return [secrets.randbits(32) for _ in range(_COUNT)] if _COUNT else list(range(usual))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.properties import EXAMPLES_VARIABLE
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = ("tests/kernels", "tests/changes/test_recorded.py")
 
@@ -18,6 +20,8 @@ TESTS = ("tests/kernels", "tests/changes/test_recorded.py")
 def test_kernels_pass_in_every_mode(mode, tmp_path):
     # A cache of its own: Numba takes a kernel from it whatever the mode was when it was compiled.
     environment = {**os.environ, mode: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    if "STRATA_SOAK" not in os.environ:
+        environment[EXAMPLES_VARIABLE] = "25"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

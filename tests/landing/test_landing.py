@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
-LANDINGS, WRITTEN = 10, 300
+LANDINGS, WRITTEN, MOST_WRITTEN = 5, 300, 1500
 """While the server is written to, which changes its file after each hundred transactions."""
 _MYSQL_ONLY = """
     SET binlog_transaction_compression = ON; INSERT INTO t (a) SELECT REPEAT('y', 1000) FROM t;
@@ -75,6 +75,9 @@ def server(request, tmp_path_factory) -> Iterator[MysqlServer]:
 @pytest.fixture(autouse=True)
 def short_binlog(request) -> None:
     """Each test lands what it wrote itself: a first landing begins behind what was purged."""
+    chosen = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if chosen.get("lake") == "s3" and chosen["server"] != "mysql" and "STRATA_KILLS" not in os.environ:
+        pytest.skip("an object store is the same for a server of any family: `make soak`")
     if "server" in request.fixturenames:
         server = request.getfixturevalue("server")
         server.run_sql("FLUSH BINARY LOGS")
@@ -151,7 +154,7 @@ def test_landing_while_the_server_is_written_to(server, lake):
         connection = server.connect("d")
         with connection.cursor() as cursor:
             number = 0
-            while not stop.is_set():
+            while not stop.is_set() and number < MOST_WRITTEN:
                 number += 1
                 written.append(number)
                 cursor.execute("INSERT INTO t (a) VALUES (REPEAT('w', %s))", (number % 900,))

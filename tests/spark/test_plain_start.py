@@ -42,6 +42,7 @@ def test_names_turn_off_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {part for part in QuickStart if not is_on(part)} == off
 
 
+@pytest.mark.slow
 def test_a_command_decodes_the_same(tmp_path: Path) -> None:
     """Without the linked library each kernel that the file needs is compiled: of few types, so that it takes less."""
     found = []

@@ -15,7 +15,7 @@ import pytest
 
 from strata_cdc.errors import Usage
 from tests.cache.conftest import redis_server
-from tests.seeds import seeds
+from tests.seeds import are_drawn, seeds
 from tests.storm.cached import Cached
 from tests.storm.scenarios import SCENARIOS
 from tests.storm.source import WRITES, StormSource
@@ -33,7 +33,7 @@ __all__ = ["redis_server"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.redis, pytest.mark.slow]
 
-ROUNDS, SPELLS, STEPS = 3, 3, 30
+ROUNDS, SPELLS, STEPS = 3 if are_drawn() else 2, 3, 30
 
 
 # What a run that dies has open, nobody closes.

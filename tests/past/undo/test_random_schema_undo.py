@@ -24,6 +24,7 @@ NARROWER = {
     "de": "DECIMAL(20,2)",
     "dt": "DATETIME(2)",
 }
+EACH_FAMILY = True
 
 
 COLUMNS = (

@@ -10,9 +10,10 @@ import pytest
 
 from strata_cdc.past.undo.choice import Choice
 from strata_cdc.past.undo.steps import Columns, Direction
+from tests.mariadb_server import FAMILIES
 from tests.past.random_types import KEYS, WIDER, RandomRows
 from tests.past.undo.undo_world import SESSION, UndoWorld, fresh
-from tests.seeds import seeds
+from tests.seeds import are_drawn, seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +29,19 @@ DDL = (
     "RENAME TABLE {t} TO u",
 )
 COPIES = ("t", "kept.kept_before", "kept.kept_after")
+EACH_FAMILY = True
+IMAGES = ("FULL", "MINIMAL", "NOBLOB")
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("image", ["FULL", "MINIMAL", "NOBLOB"])
+@pytest.mark.parametrize("turn", range(len(IMAGES) if are_drawn() else 1))
 @pytest.mark.parametrize("seed", seeds())
 def test_rows_are_as_before_and_then_as_after(
-    server: MysqlServer, tmp_path: Path, key: str, image: str, seed: int
+    server: MysqlServer, tmp_path: Path, request: pytest.FixtureRequest, key: str, turn: int, seed: int
 ) -> None:
+    """Each key meets each image on one of three servers, each server each image; in `make soak` all of them meet."""
+    family = FAMILIES.index(request.node.callspec.params["server"])
+    image = IMAGES[(list(KEYS).index(key) + family + turn) % len(IMAGES)]
     fresh(server)
     world, random = UndoWorld(server, tmp_path, name="shop"), Random(f"{seed} {key} {image}")
     rows = RandomRows(random, key)
