@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,9 +13,11 @@ import pytest
 from strata_cdc.binlog.bytes.ranged_bytes import RangedBytes
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import read_file, write_file
+from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.runs.run_folder import read_plan, run_folder
+from strata_cdc.streams.stream import ChangeStream
 from tests.pipeline.owed_world import MINUTE, World
 from tests.s3_server import BUCKET
 
@@ -95,6 +98,61 @@ def _fields(value: object) -> dict[str, object]:
 
 def _names(files: object) -> list[str]:
     return [file.file_name for file in files]  # type: ignore[attr-defined]
+
+
+def test_a_stream_reads_the_bytes_of_its_rows(tmp_path: Path, store: StoreProxy) -> None:
+    world = World(tmp_path / "world", lake=f"s3://{BUCKET}/{uuid4().hex}", padding=60_000)
+    begin_prepared(world)
+    for number in range(200):
+        world.now += MINUTE // 1000
+        world.change("a" if number < 100 else "b", [number, number + 1])
+    commit_prepared(world)
+    world.now += MINUTE
+    world.land()
+    stream = LandedStream.open(world.source.lake, "s")
+    size = stream.segments[-1].summary.bytes
+    for after in (0, 100, 150):
+        before = store.read(".binlog")
+        start = stream.executed_at(stream.last_seq - 201 + after) if after else "beginning"
+        rows = [
+            (line["table"], line["after"]["id"])
+            for written in ChangeStream(world.source, start, until="landed").written()
+            for line in map(json.loads, written.splitlines())
+            if "after" in line
+        ]
+        assert len(rows) == 2 * (200 - after) + 1
+        assert rows[-1] == ("c", 7), "it was prepared before them"
+        needed = size * (200 - after) // 200 + world.padding
+        read = store.read(".binlog") - before
+        assert needed * 0.95 < read <= MOST * needed
+
+
+def begin_prepared(world: World) -> None:
+    world.change("a", [])
+    assert world.binlog is not None
+    world.gno += 1
+    world.binlog.gtid(world.gno, micros=world.now)
+    world.binlog.query("XA START X'61',X'',1")
+    world.binlog.table_map(3, table="c")
+    world.binlog.write([7], 3, padding=world.padding)
+    world.binlog.xa_prepare(b"a")
+
+
+def commit_prepared(world: World) -> None:
+    assert world.binlog is not None
+    world.gno += 1
+    world.binlog.gtid(world.gno, micros=world.now)
+    world.binlog.query("XA COMMIT X'61',X'',1")
+
+
+def test_tracking_reads_the_bytes_of_statements(tmp_path: Path, store: StoreProxy) -> None:
+    world = World(tmp_path / "world", lake=f"s3://{BUCKET}/{uuid4().hex}", padding=60_000)
+    for number in range(200):
+        world.change("a", [number])
+    world.now += MINUTE
+    before = store.read(".binlog")
+    world.land()
+    assert store.read(".binlog") - before < 100_000
 
 
 def test_a_replaced_object_is_an_error(store: StoreProxy) -> None:

@@ -135,6 +135,7 @@ class BinlogRows:
                     yield from self._decode(binlog, [prepared.range], None)
 
     def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
+        binlog.expect((part.begin, part.end) for part in ranges)
         windows = read_windows(binlog, ranges, chain, self._pace)
         blocks = RowReader(binlog, self._plans).read(windows)
         return decode_blocks(blocks, binlog.name)

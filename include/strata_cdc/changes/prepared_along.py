@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.files import BinlogFile, open_binlog
+from strata_cdc.binlog.bytes.files import BinlogFile, open_extents
 from strata_cdc.binlog.events.model import XaStep
 from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.changes.plan import Range
@@ -109,7 +109,7 @@ def _rows_of(kept: _Kept, commit: TransactionRecord) -> PreparedRows:
             if kept.binlog is not None:
                 yield kept.binlog
             elif kept.url is not None:
-                yield files.enter_context(open_binlog(kept.url))
+                yield files.enter_context(open_extents(kept.url, [(prepared.begin, prepared.end)]))
 
     return PreparedRows(
         opened,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_extents
 from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.files import start_of
@@ -53,7 +53,7 @@ class LandedSource:
 
             def binlog() -> BinlogFile:
                 if not opened:
-                    opened.append(files.enter_context(open_binlog(segment.url)))
+                    opened.append(files.enter_context(open_extents(segment.url, ())))
                 return opened[0]
 
             yield _start_of(segment, binlog if self._reached == 0 else None)

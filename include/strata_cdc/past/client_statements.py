@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_extents
 from strata_cdc.binlog.bytes.segment import SegmentForm
 from strata_cdc.binlog.events.client_statements import statements_of_rows
 from strata_cdc.errors import StrataError, StreamHoleError, Usage
@@ -92,7 +92,7 @@ class ClientStatements:
         key = (segment.url, record.begin)
         known = self._walked.get(key)
         if known is None or offset not in known:
-            with open_binlog(segment.url) as binlog:
+            with open_extents(segment.url, ()) as binlog:
                 last = offset if known is None else None
                 known = self._walked[key] = statements_of_rows(binlog, record.begin, record.end, last)
             if len(self._walked) > _KEPT_TRANSACTIONS:

@@ -112,6 +112,7 @@ def _statements(transactions: Transactions, record: TransactionRecord) -> Iterat
 def _ran_first_on(transactions: Transactions, record: TransactionRecord) -> Flavour | None:
     """The server that ran a transaction first: in a replica's binlog, DDL follows the rules of the replica's source."""
     binlog = transactions.bytes()
+    binlog.load_event(record.begin)
     index = index_events(binlog.buffer, record.begin, record.end, binlog.format, 1)
     if not len(index):
         return None

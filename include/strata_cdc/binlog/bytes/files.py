@@ -70,6 +70,28 @@ class BinlogFile(Struct, frozen=True):
             with _file_errors(self.path):
                 self.remote.load(begin, end)
 
+    def load_event(self, offset: int) -> int:
+        """The same for one event; returns the offset after it, which is no further than the end of the file."""
+        size = len(self.buffer)
+        self.load(offset, offset + HEADER_BYTES)
+        length = int.from_bytes(self.buffer[offset + 9 : offset + 13].tobytes(), "little")
+        end = min(offset + max(length, HEADER_BYTES), size)
+        self.load(offset, end)
+        return end
+
+    def expect(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Says which bytes are going to be read next, so that they are on their way before `load` waits for them.
+
+        Args:
+            extents: Offsets from and up to which they are, in this order.
+
+        Raises:
+            LakeUnavailableError: This machine has no space for them.
+        """
+        if self.remote is not None:
+            with _file_errors(self.path):
+                self.remote.expect(extents)
+
     @property
     def name(self) -> str:
         """The server's name for the file."""

@@ -33,6 +33,8 @@ CHUNK_BYTES: Final = 8 << 20
 """Of one request: long enough that its start does not matter, short enough that decoding starts soon."""
 AT_ONCE: Final = 4
 """Requests at once; a stream of S3 gives 50 to 90 MB/s, decoding takes several times that."""
+LEAST_BYTES: Final = 4096
+"""Of a request for bytes that were in no extent: an event's header alone is not worth one."""
 _GAP_BYTES: Final = 64 << 10
 """Bytes between two extents that are read along: a request more would take longer."""
 
@@ -71,13 +73,40 @@ class RangedBytes:
         os.ftruncate(self._file.fileno(), self._object.size)
         self._write(0, head)
         first = _Chunk(0, len(head), -1, self._requests.submit(lambda: None))
-        self._order = [
-            _Chunk(begin, end, number)
-            for number, (begin, end) in enumerate(_chunks(_joined(extents, len(head), self._object.size)))
-        ]
-        self._by_offset = sorted([first, *self._order], key=_BEGIN)
-        require_room(tempfile.gettempdir(), sum(chunk.end - chunk.begin for chunk in self._order))
+        self._order: list[_Chunk] = []
+        self._by_offset = [first]
+        self.expect(extents)
         self._request(0)
+
+    def expect(self, extents: Iterable[tuple[int, int]]) -> None:
+        """More bytes that will be needed, after those that are known to be.
+
+        Args:
+            extents: As of the class.
+
+        Raises:
+            OSError: This machine has no space for them.
+        """
+        first = len(self._order)
+        for begin, end in _joined(extents, 0, self._object.size):
+            for part in list(self._missing(begin, end)):
+                for low, high in _chunks([part]):
+                    chunk = _Chunk(low, high, len(self._order))
+                    self._order.append(chunk)
+                    insort(self._by_offset, chunk, key=_BEGIN)
+        require_room(tempfile.gettempdir(), sum(chunk.end - chunk.begin for chunk in self._order[first:]))
+
+    def _missing(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of an extent that no request has or will have."""
+        after = bisect_right(self._by_offset, begin, key=_BEGIN)
+        for chunk in self._by_offset[after - 1 :]:
+            if chunk.begin >= end:
+                break
+            if begin < chunk.begin:
+                yield begin, chunk.begin
+            begin = max(begin, chunk.end)
+        if begin < end:
+            yield begin, end
 
     def map(self) -> Bytes:
         """The object, byte for byte, as far as it has been loaded; zeros elsewhere."""
@@ -98,8 +127,8 @@ class RangedBytes:
             chunk = self._by_offset[after - 1]
             if chunk.end <= at:
                 # These bytes were in no extent: what is in force before a split point, for example.
-                following = self._by_offset[after].begin if after < len(self._by_offset) else end
-                chunk = _Chunk(at, min(end, following), len(self._order))
+                following = self._by_offset[after].begin if after < len(self._by_offset) else self._object.size
+                chunk = _Chunk(at, min(max(end, at + LEAST_BYTES), following), -1)
                 insort(self._by_offset, chunk, key=_BEGIN)
                 chunk.arriving = self._requests.submit(self._fetch, chunk)
             elif chunk.number >= 0:

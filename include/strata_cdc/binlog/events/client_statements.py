@@ -44,8 +44,12 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | No
     """
     walk, statements = _Walk(binlog.format), dict[int, Texts]()
     buffer = binlog.buffer
+    end = min(end, len(buffer))
+    if place is not None:
+        end = min(end, binlog.load_event(place))
+    binlog.load(begin, end)
     while begin < end:
-        index = index_events(buffer, begin, min(end, len(buffer)), binlog.format)
+        index = index_events(buffer, begin, end, binlog.format)
         index.raise_fault()
         for at, kind in enumerate(index.types.tolist()):
             position, length = int(index.positions[at]), int(index.lengths[at])

@@ -18,6 +18,7 @@ from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.query import parse_query
 from strata_cdc.binlog.events.scanner import TransactionScanner
 from strata_cdc.binlog.events.table_map import parse_table_map
+from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.statements import classify
 from strata_cdc.binlog.kernels.words import Word
 from strata_cdc.errors import CorruptEventError, StrataError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.clock import CommitClock
 
 
+_FIRST_BYTES: Final = 64 << 10
 _FIRST_EVENTS: Final = 256
 
 BATCH_EVENTS: Final = 4096
@@ -115,6 +117,7 @@ def ddl_events(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statem
     """
     buffer = binlog.buffer
     for offset in record.ddl_offsets:
+        binlog.load_event(offset)
         index = index_events(buffer, offset, min(record.end, len(buffer)), binlog.format, 1)
         try:
             index.raise_fault()
@@ -133,7 +136,14 @@ def table_maps(binlog: BinlogFile, record: TransactionRecord) -> Iterator[TableM
     Raises:
         CorruptEventError: One of them is damaged.
     """
-    index = index_events(binlog.buffer, record.begin, min(record.end, len(binlog.buffer)), binlog.format, _FIRST_EVENTS)
+    end, length = min(record.end, len(binlog.buffer)), _FIRST_BYTES
+    while True:
+        loaded = min(record.begin + length, end)
+        binlog.load(record.begin, loaded)
+        index = index_events(binlog.buffer, record.begin, loaded, binlog.format, _FIRST_EVENTS)
+        if loaded == end or len(index) == _FIRST_EVENTS or index.status != codes.TRUNCATED:
+            break
+        length *= 4
     for kind, position, length in zip(index.types, index.positions, index.lengths, strict=True):
         if kind == EventType.TABLE_MAP:
             event = parse_event(binlog.buffer, int(position), int(length), binlog.format)

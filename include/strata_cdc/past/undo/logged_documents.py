@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from strata_cdc.binlog.bytes.codes import EventType
-from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_extents
 from strata_cdc.binlog.bytes.payload import read_payload
 from strata_cdc.errors import StrataError
 from strata_cdc.past.undo.json_tree import (
@@ -95,7 +95,7 @@ class LoggedDocuments(Struct):
             if event is None:
                 return trees
             segment, record = event
-            with open_binlog(segment.url) as binlog:
+            with open_extents(segment.url, ()) as binlog:
                 at = binlog_pos - record.binlog_pos + record.begin
                 for data in _row_bytes(binlog, at):
                     for tree in documents_in(data):
@@ -130,6 +130,7 @@ def _require_text(shown: Any) -> None:
 def _row_bytes(binlog: Any, at: int) -> Iterator[NDArray[np.uint8]]:
     """The bytes of a row event, or of all events of a compressed transaction."""
     buffer = binlog.buffer
+    binlog.load_event(at)
     length = int.from_bytes(buffer[at + _SIZE_OF_HEADER_LENGTH : at + _SIZE_OF_HEADER_LENGTH + 4].tobytes(), "little")
     if buffer[at + 4] != EventType.TRANSACTION_PAYLOAD:
         yield buffer[at : at + length]
