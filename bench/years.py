@@ -44,7 +44,7 @@ _PAGES = (
 def steps(settings: Settings) -> Iterator[tuple[str, Callable[[], Any]]]:
     """The steps of an empty run as tasks of Airflow have them, and what people and monitoring ask for."""
     from strata_cdc.clock import now_micros
-    from strata_cdc.lake.lost_tables import lost_tables
+    from strata_cdc.lake.lost_tables import lost_tables_if_due
     from strata_cdc.ops.metrics import read_metrics
     from strata_cdc.pipeline import ingest
     from strata_cdc.pipeline.keep_changes import keep_changes
@@ -63,7 +63,7 @@ def steps(settings: Settings) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "keep mirrors", lambda: compact_due("shop", settings=settings)
     yield "keep changes", lambda: keep_changes("shop", settings=settings)
     yield "housekeep", lambda: ingest.housekeep("shop", settings=settings)
-    yield "lost tables", lambda: lost_tables(source, open_store(source.store_url))
+    yield "lost tables", lambda: lost_tables_if_due(source, open_store(source.store_url))
     yield "status", lambda: source_status(source, open_store(source.store_url), now=now)
     yield "metrics", lambda: read_metrics("shop", settings=settings, now=now)
     yield from _answers(settings)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -32,6 +34,8 @@ _ERRORS = {
 FAULTS = ("500", "503", "reset", "cut", "late")
 """Answers with an error; the connection is closed before anything is answered, in the middle of the answer, or after
 the store has done it."""
+DEATHS = ("before", "after")
+"""With the id of a process after it: that process is killed before the store is asked, or once it has answered."""
 CARELESS = "careless"
 """The store is not told of the request's conditions."""
 
@@ -137,10 +141,18 @@ def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the ha
                 else:
                     self._reset()
                 return
+            death, _, process = (fault or "").partition(" ")
+            if death == "before":
+                self._note(body, b"", 0, fault)
+                os.kill(int(process), signal.SIGKILL)
+                self._reset()
+                return
             status, headers, content = self._forward(body, _CONDITIONS if fault == CARELESS else set())
             is_cut = fault == "cut" and len(content) > 1 and self.command != "HEAD"
             self._note(body, content[: len(content) // 2] if is_cut else content, status, fault)
-            if fault == "late":
+            if death == "after":
+                os.kill(int(process), signal.SIGKILL)
+            if fault == "late" or death == "after":
                 self._reset()
             else:
                 self._answer(status, headers, content, cut=is_cut)

@@ -346,6 +346,10 @@ class OtherLakeError(Permanent):
     """The lake is not the one that the store knows, or lacks files that are published according to the store."""
 
 
+class OlderStoreError(OtherLakeError):
+    """The store does not know what was published to its lake: it is an older copy."""
+
+
 class LostTableError(OtherLakeError):
     """One table of the lake lacks files that are published according to the store."""
 

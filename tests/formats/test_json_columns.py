@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from strata_cdc.errors import ErrorFacts
 from strata_cdc.files.storage import Folder
-from strata_cdc.landing import repair
+from strata_cdc.landing import checked
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.schema.history.snapshot import SchemaSnapshot
 from strata_cdc.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
@@ -144,5 +144,5 @@ def test_a_snapshot_is_read_and_written_as_ever(tmp_path: Path) -> None:
 )
 def test_the_list_of_checked_indexes(tmp_path: Path, text: str, seen: list[tuple[int, ...]]) -> None:
     (tmp_path / "checked.json").write_text(text)
-    found = repair._read_checked(Folder.open(str(tmp_path)))
+    found = checked.read_checked(Folder.open(str(tmp_path)))
     assert [(one.size, one.changed_at, one.seen_at) for one in found.values()] == seen

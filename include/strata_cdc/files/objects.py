@@ -122,6 +122,31 @@ def current_etag(url: str) -> str | None:
         return store.head(key)["e_tag"]
 
 
+def list_objects(url: str, first: str = "") -> dict[str, tuple[int, int]]:
+    """Size (bytes) and time of the last change (nanoseconds) of the objects directly in a folder, by name.
+
+    Args:
+        url: Of the folder.
+        first: Objects whose names sort before this one are not listed.
+
+    Raises:
+        LakeUnavailableError: The store does not answer.
+    """
+    store, key = s3_store(url)
+    prefix = f"{key.rstrip('/')}/"
+    # What it is given is not listed itself: a name is shorter by its last character, and sorts before it.
+    offset = f"{prefix}{first[:-1]}" if first else None
+    found: dict[str, tuple[int, int]] = {}
+    with _store_errors(url):
+        for batch in store.list(prefix, offset=offset):
+            for entry in batch:
+                name = entry["path"].removeprefix(prefix)
+                if "/" not in name and name >= first:
+                    # S3 keeps whole seconds, some imitations more.
+                    found[name] = entry["size"], int(entry["last_modified"].timestamp()) * 10**9
+    return found
+
+
 def is_s3(url: str) -> bool:
     """Whether a URL names an object that `S3Object` opens: one whose address has no login and no options."""
     return url.startswith(_SCHEME) and "?" not in url and "@" not in url

@@ -21,7 +21,7 @@ from msgspec import Struct
 from pyarrow import fs
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.objects import is_s3, write_object
+from strata_cdc.files.objects import is_s3, list_objects, write_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,13 +75,29 @@ class Folder(Struct, frozen=True):
         """
         return [name for name in self._all_names() if not name.endswith(TEMPORARY_SUFFIX)]
 
+    def names_from(self, first: str) -> list[str]:
+        """Those of `names` that do not sort before `first`; on S3, no others are listed.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        if is_s3(self.url):
+            return sorted(name for name in list_objects(self.url, first) if not name.endswith(TEMPORARY_SUFFIX))
+        if not self.is_local:
+            return [name for name in self.names() if name >= first]
+        with lake_errors(self.url):
+            late = (name for name in _local_names(self.path) if name >= first and not name.endswith(TEMPORARY_SUFFIX))
+            return sorted(name for name in late if Path(self.path, name).is_file())
+
     def leftovers(self) -> list[str]:
         """Names of files directly in this folder that are being written, or were when their writer died.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
-        return [name for name in self._all_names() if name.endswith(TEMPORARY_SUFFIX)]
+        with lake_errors(self.url):
+            names = _local_names(self.path) if self.is_local else self._all_names()
+        return sorted(name for name in names if name.endswith(TEMPORARY_SUFFIX))
 
     def _all_names(self) -> list[str]:
         with lake_errors(self.url):
@@ -131,6 +147,28 @@ class Folder(Struct, frozen=True):
         with lake_errors(self.join(name)):
             _write(self.join(name), self.filesystem, f"{self.path}/{name}", content)
 
+    def stamps_of(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """The same as `stamps` of files that are directly in this folder, if their names are known; those that are not
+        there are left out.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        if not names:
+            return {}
+        if is_s3(self.url):
+            there, wanted = list_objects(self.url, min(names)), set(names)
+            return {name: stamp for name, stamp in there.items() if name in wanted}
+        if not self.is_local:
+            return self.stamps(set(names).__contains__)
+        found: dict[str, tuple[int, int]] = {}
+        with lake_errors(self.url):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    stat = os.stat(f"{self.path}/{name}")  # noqa: PTH116  a third of the time of a Path
+                    found[name] = stat.st_size, stat.st_mtime_ns
+        return found
+
     def stamps(self, wanted: Callable[[str], bool] = bool) -> dict[str, tuple[int, int]]:
         """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder whose
         names are wanted; by default of all.
@@ -138,6 +176,8 @@ class Folder(Struct, frozen=True):
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
+        if is_s3(self.url):
+            return {name: stamp for name, stamp in list_objects(self.url).items() if wanted(name)}
         with lake_errors(self.url):
             if self.is_local:
                 # Many times as fast as Arrow, which matters with 20,000 segments.
@@ -273,6 +313,15 @@ def _local_entries(path: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as entries:
             return list(entries)
+    except FileNotFoundError:
+        return []
+
+
+def _local_names(path: str) -> list[str]:
+    """The names of what is in a folder of this machine: twice as fast as `_local_entries`, if only a few of tens of
+    thousands are looked at."""
+    try:
+        return os.listdir(path)  # noqa: PTH208  a Path for each name would take longer than the listing
     except FileNotFoundError:
         return []
 

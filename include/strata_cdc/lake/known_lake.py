@@ -15,6 +15,7 @@ from strata_cdc.clock import now_micros
 from strata_cdc.errors import OtherLakeError
 from strata_cdc.files.storage import list_folders, read_file
 from strata_cdc.files.stored import decode_stored
+from strata_cdc.lake.newest_published import require_newest
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import find_store, open_store
@@ -51,7 +52,8 @@ def known_store(source: Source) -> sa.Engine:
     The first command that uses both stores in each of them that they belong together.
 
     Raises:
-        OtherLakeError: The lake is another one, was lost, or lacks what the store calls published.
+        OtherLakeError: The lake is another one, was lost, or lacks what the store calls published; or the store is an
+            older copy that does not know what was published.
         SourceSettingsError: What has landed is of the other kind of source.
         StrataError: The lake or the store does not answer.
     """
@@ -84,6 +86,7 @@ def require_known(source: Source, engine: sa.Engine) -> None:
         # The mark has it, so that segments need not be listed each time.
         _stream(source)
         write_mark(source, engine, known.lake)
+    require_newest(source, engine)
     _require_published(source, engine)
 
 

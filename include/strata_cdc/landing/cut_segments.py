@@ -85,7 +85,8 @@ def open_landing(
                 stack.callback(lock.release)
                 lock.acquire()
             try:
-                repair_landing(folder)
+                if repair_landing(folder):
+                    LandedStream.open(lake, source).require_whole()
                 yield SegmentCutter(lake, source, segment_bytes)
             except StrataError as error:
                 notes.fail(error)

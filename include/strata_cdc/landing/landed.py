@@ -17,6 +17,7 @@ from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.binlog.protocol.server_files import begins_at
 from strata_cdc.errors import SourceSettingsError, StreamHoleError, Usage
 from strata_cdc.files.storage import Folder, lake_errors
+from strata_cdc.landing.checked import read_newest
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, parse_executed
@@ -75,14 +76,55 @@ class LandedSegment:
 
 
 class _Segments(Sequence[LandedSegment]):
-    """Segments by their names, each made when it is requested: there are thousands, and a step needs a few."""
+    """Segments by their names, each made when it is requested: there are thousands, and a step needs a few. Only the
+    newest are listed at once; the others when one of them is requested."""
 
-    def __init__(self, folder: Folder, names: list[str]) -> None:
-        self._folder, self._names = folder, names
-        self._made: dict[int, LandedSegment] = {}
+    def __init__(self, folder: Folder, source: str) -> None:
+        """Lists the newest.
+
+        Raises:
+            StreamHoleError: A segment between them is missing.
+            LakeUnavailableError: The storage does not answer.
+        """
+        self._folder, self._source = folder, source
+        self._made: dict[str, LandedSegment] = {}
+        self._all: list[str] | None = None
+        self._known = known = read_newest(folder)
+        self._newest = _segment_names(folder.names_from(known.first)) if known else []
+        if known is None or self._newest[:1] != [known.first]:
+            self._newest = self._all = self._whole(_segment_names(folder.names()))
+        else:
+            self._whole(self._newest)
+
+    def list_all(self) -> list[str]:
+        """Names of all segments.
+
+        Raises:
+            StreamHoleError: A segment between two others is missing.
+            LakeUnavailableError: The storage does not answer.
+        """
+        if self._all is None:
+            # What has landed since the first listing is not in the stream.
+            older = (name for name in _segment_names(self._folder.names()) if name < self._newest[0])
+            self._all = self._whole([*older, *self._newest])
+        return self._all
+
+    def _whole(self, names: list[str]) -> list[str]:
+        for before, after in pairwise(names):
+            if SegmentName.ordinal_of(after) != SegmentName.ordinal_of(before) + 1:
+                raise StreamHoleError(
+                    f"segment {SegmentName.ordinal_of(before) + 1} is missing from the landed stream",
+                    source=self._source,
+                    file=self._folder.join(after),
+                    remedy="Restore it from a backup of the lake, or land the source again under another name.",
+                )
+        return names
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.list_all())
 
     @overload
     def __getitem__(self, at: int) -> LandedSegment: ...
@@ -92,13 +134,61 @@ class _Segments(Sequence[LandedSegment]):
 
     def __getitem__(self, at: int | slice) -> LandedSegment | tuple[LandedSegment, ...]:
         if isinstance(at, slice):
-            return tuple(self[number] for number in range(*at.indices(len(self._names))))
-        number = range(len(self._names))[at]
-        if number not in self._made:
-            name = SegmentName.parse(self._names[number])
+            is_newest = at.start is not None and -len(self._newest) <= at.start < 0 and at.stop is None
+            return tuple(self._of(name) for name in (self._newest if is_newest else self.list_all())[at])
+        if -len(self._newest) <= at < 0:
+            return self._of(self._newest[at])
+        return self._of(self._oldest() if at == 0 else self.list_all()[at])
+
+    def _oldest(self) -> str:
+        """The first segment; what somebody has put before it since all were looked at is found by `list_all`."""
+        known = self._known
+        if self._all is None and known is not None and self._folder.exists(f"{known.oldest}{SUFFIX}"):
+            return known.oldest
+        return self.list_all()[0]
+
+    def first_that(self, holds: Callable[[SegmentSummary], bool]) -> LandedSegment | None:
+        """The first segment for which a condition holds that then holds for all later ones; None if there is none.
+
+        Found by bisection, so that few indexes are opened."""
+        names, first = self._place(holds)
+        return self._of(names[first]) if first < len(names) else None
+
+    def from_first_that(self, holds: Callable[[SegmentSummary], bool]) -> Iterator[LandedSegment]:
+        """The same segment, and those after it."""
+        names, first = self._place(holds)
+        return map(self._of, names[first:])
+
+    def _place(self, holds: Callable[[SegmentSummary], bool]) -> tuple[list[str], int]:
+        names = self._newest if self._all is None else self._all
+        if self._all is None and holds(self._of(names[0]).summary):
+            names = self.list_all()
+        return names, _first_of(len(names), lambda at: holds(self._of(names[at]).summary))
+
+    def _of(self, text: str) -> LandedSegment:
+        if text not in self._made:
+            name = SegmentName.parse(text)
             assert name is not None  # noqa: S101  all names were looked at
-            self._made[number] = LandedSegment(self._folder, name)
-        return self._made[number]
+            self._made[text] = LandedSegment(self._folder, name)
+        return self._made[text]
+
+
+def _segment_names(names: list[str]) -> list[str]:
+    """Those of segments with an index."""
+    indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+    return [name for name in names if name in indexed and SegmentName.is_one(name)]
+
+
+def _first_of(count: int, holds: Callable[[int], bool]) -> int:
+    """The first number for which a condition holds that then holds for all later ones; `count` if there is none."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @dataclass(frozen=True)
@@ -106,30 +196,20 @@ class LandedStream:
     """All that has landed of a source, in stream order."""
 
     source: str
-    segments: Sequence[LandedSegment]
+    segments: _Segments
 
     @classmethod
     def open(cls, lake: str, source: str) -> LandedStream:
-        """Lists what is in the lake now; indexes are opened when they are needed.
+        """Lists what has landed since a landing last looked at all, and the rest when it is needed; indexes are opened
+        when they are needed.
 
         Raises:
-            StreamHoleError: A segment between two others is missing.
+            StreamHoleError: A segment between two others is missing; of segments that are listed later, when they are.
             LakeUnavailableError: The storage does not answer.
         """
         folder = landing_folder(lake, source)
-        names = folder.names()
-        indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
-        segment_names = [name for name in names if name in indexed and SegmentName.is_one(name)]
-        for before, after in pairwise(segment_names):
-            if SegmentName.ordinal_of(after) != SegmentName.ordinal_of(before) + 1:
-                raise StreamHoleError(
-                    f"segment {SegmentName.ordinal_of(before) + 1} is missing from the landed stream",
-                    source=source,
-                    file=folder.join(after),
-                    remedy="Restore it from a backup of the lake, or land the source again under another name.",
-                )
-        stream = cls(source, _Segments(folder, segment_names))
-        if segment_names and stream.segments[-1].summary.prepared is None:
+        stream = cls(source, _Segments(folder, source))
+        if stream.segments and stream.segments[-1].summary.prepared is None:
             # Imported here: a stream whose indexes have today's form needs no reading of segments.
             from strata_cdc.landing.repair import upgrade_indexes  # noqa: PLC0415  see above
 
@@ -150,15 +230,26 @@ class LandedStream:
             except SourceSettingsError as error:
                 raise error.located(source=self.source) from None
 
+    def require_whole(self) -> None:
+        """Lists all segments.
+
+        Raises:
+            StreamHoleError: A segment between two others is missing.
+            LakeUnavailableError: The storage does not answer.
+        """
+        self.segments.list_all()
+
     def bytes(self) -> int:
         """Of all segments: by one listing of their folder, since their indexes would be a file each.
 
         Raises:
+            StreamHoleError: A segment between two others is missing.
             LakeUnavailableError: The storage does not answer.
         """
         if not self.segments:
             return 0
-        first, last = str(self.segments[0].name), str(self.segments[-1].name)
+        names = self.segments.list_all()
+        first, last = names[0], names[-1]
         sizes = self.segments[0].folder.stamps(lambda name: first <= name <= last and SegmentName.is_one(name))
         return sum(size for size, _ in sizes.values())
 
@@ -210,10 +301,11 @@ class LandedStream:
 
     def undecided_at(self, seq: int) -> Undecided:
         """XA transactions that are prepared and undecided after the transaction `seq`."""
-        at = self._segment_of(seq + 1)
+        after = self.segments.first_that(lambda summary: summary.last_seq > seq) if self.segments else None
+        at = len(self.segments) if after is None else self.place_of(after.name)
         undecided = Undecided(self.segments[at - 1].summary.prepared or () if at else ())
-        if at < len(self.segments) and self.segments[at].summary.first_seq <= seq:
-            for of, mark in self.segments[at].index.marks():
+        if after is not None and after.summary.first_seq <= seq:
+            for of, mark in after.index.marks():
                 if of <= seq:
                     undecided.apply(of, mark)
         return undecided
@@ -227,9 +319,10 @@ class LandedStream:
             StreamHoleError: The first of them have landed, and are no longer in the lake.
         """
         first_seq = self.first_seq if first_seq is None else first_seq
-        if last_seq is None or first_seq <= last_seq:
-            self._refuse_deleted(first_seq)
-        for segment in self.segments[self._segment_of(first_seq) :]:
+        if last_seq is not None and first_seq > last_seq:
+            return
+        self._require_present(first_seq)
+        for segment in self.segments.from_first_that(lambda summary: summary.last_seq >= first_seq):
             if last_seq is not None and segment.summary.first_seq > last_seq:
                 return
             for record in segment.index.records(first_seq, last_seq):
@@ -259,9 +352,9 @@ class LandedStream:
         """
         if first_seq > last_seq:
             return ()
-        self._refuse_deleted(first_seq)
+        self._require_present(first_seq)
         segments = []
-        for segment in self.segments[self._segment_of(first_seq) :]:
+        for segment in self.segments.from_first_that(lambda summary: summary.last_seq >= first_seq):
             if segment.summary.first_seq > last_seq:
                 break
             if segment.summary.transactions:
@@ -270,11 +363,11 @@ class LandedStream:
 
     def segments_after(self, seq: int) -> tuple[LandedSegment, ...]:
         """The segments that hold what comes after the transaction `seq`, and those after them."""
-        return tuple(self.segments[self._segment_of(seq + 1) :])
+        return tuple(self.segments.from_first_that(lambda summary: summary.last_seq > seq)) if self.segments else ()
 
     def place_of(self, name: SegmentName) -> int:
         """Which of `segments` has this name: they are numbered without a hole."""
-        return name.ordinal - self.segments[0].name.ordinal
+        return name.ordinal - SegmentName.ordinal_of(self.segments.list_all()[0])
 
     def segment_at(self, url: str) -> LandedSegment:
         """The segment with a URL, which must be that of one of the stream's."""
@@ -285,10 +378,10 @@ class LandedStream:
 
     def seq_before(self, time: int) -> int:
         """Ordinal of the last transaction that the commit clock has before `time` (microseconds UTC); 0 if none."""
-        at = self._first(lambda summary: summary.clock_after >= time)
-        if at == len(self.segments):
+        if time > self.clock:
             return self.last_seq
-        segment = self.segments[at]
+        segment = self.segments.first_that(lambda summary: summary.clock_after >= time)
+        assert segment is not None  # noqa: S101  the last one is that late
         return segment.summary.first_seq - 1 + segment.index.count_below("committed_at", time)
 
     def seq_at(self, executed: Executed) -> int:
@@ -321,10 +414,9 @@ class LandedStream:
         """
         if seq > self.last_seq:
             raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
-        self._refuse_deleted(seq + 1)
         if seq == self.last_seq:
             return self.executed()
-        segment = self.segments[self._segment_of(seq + 1)]
+        segment = self._holding(seq + 1)
         return segment.index.executed_after(seq - segment.summary.first_seq + 1)
 
     def clock_at(self, seq: int) -> int:
@@ -422,11 +514,19 @@ class LandedStream:
         """
         if seq > self.last_seq:
             raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
-        self._refuse_deleted(seq)
-        segment = self.segments[self._segment_of(seq)]
+        segment = self._holding(seq)
         return segment, segment.index.record(seq)
 
-    def _refuse_deleted(self, seq: int) -> None:
+    def _require_present(self, seq: int) -> None:
+        """Checks that a transaction that has landed is still in the lake.
+
+        Raises:
+            StreamHoleError: It is not.
+        """
+        if seq >= self.first_seq:
+            return
+        # Somebody may have restored it.
+        self.require_whole()
         if seq < self.first_seq:
             raise StreamHoleError(
                 f"transaction {seq} has landed, and its segment was deleted as the settings' `keep_days` and `keep_gb` "
@@ -436,26 +536,17 @@ class LandedStream:
                 "segments, or land the source from an archive under another name.",
             )
 
+    def _holding(self, seq: int) -> LandedSegment:
+        """The segment of a transaction, which must be in the lake."""
+        self._require_present(seq)
+        segment = self.segments.first_that(lambda summary: summary.last_seq >= seq)
+        assert segment is not None  # noqa: S101  callers compare it with the last one
+        return segment
+
     def _first_time(self) -> str:
         """Commit time of the first transaction that is still in the lake."""
         micros = self.segments[0].index.record(self.first_seq).committed_at
         return datetime.fromtimestamp(micros // 1_000_000, UTC).isoformat(sep=" ")
-
-    def _segment_of(self, seq: int) -> int:
-        """Number of the first segment that ends with a transaction or after it."""
-        return self._first(lambda summary: summary.last_seq >= seq)
-
-    def _first(self, holds: Callable[[SegmentSummary], bool]) -> int:
-        """The first segment for which a condition holds that then holds for all later ones; by bisection, so that few
-        indexes are opened."""
-        low, high = 0, len(self.segments)
-        while low < high:
-            middle = (low + high) // 2
-            if holds(self.segments[middle].summary):
-                high = middle
-            else:
-                low = middle + 1
-        return low
 
     def _never_at(self, executed: Executed) -> Usage:
         return Usage(

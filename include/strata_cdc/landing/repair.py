@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,20 +22,14 @@ from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.places import arriving_chain
 from strata_cdc.binlog.events.transactions import scan_transactions
 from strata_cdc.binlog.events.xa import Undecided
-from strata_cdc.errors import (
-    DamagedFileError,
-    DamagedIndexError,
-    LakeUnavailableError,
-    StoreFormatError,
-    StreamHoleError,
-)
-from strata_cdc.files.stored import decode_stored
+from strata_cdc.errors import DamagedIndexError, LakeUnavailableError, StreamHoleError
+from strata_cdc.landing.checked import Newest, Seen, read_checked, read_newest, write_checked, write_newest
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.binlog.events.xa import Prepared
     from strata_cdc.files.storage import Folder
@@ -44,19 +37,31 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("strata.land")
-_CHECKED = "checked.json"
-_CHECKED_FORMAT = 2
-"""Number of its form; 1, which had no number, can still be opened."""
-_NEWEST = 500
-"""Segments whose files are looked at by each landing."""
-_TURNS, _TURN_SECONDS = 12, 300
-"""Older ones are looked at in turns: each once an hour, by landings of a source that runs every five minutes."""
 _CHECK_SECONDS = 7 * 86_400
 """An index whose file has not changed is read again after this time: disks lose data."""
 
 
-def repair_landing(folder: Folder) -> None:
+class LookLimits(Struct, frozen=True):
+    """How much of a landing folder a landing looks at."""
+
+    newest: int = 100
+    """Segments at least at whose files every landing looks."""
+    all_seconds: int = 3600
+    """After so long, a landing looks at those of all segments."""
+
+
+def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  # noqa: B008  immutable
     """Repairs the folder; needs the folder's lock.
+
+    It looks at the files of the newest segments, and once an hour at those of all: a file that is lost or changed in
+    between is noticed by whoever reads it.
+
+    Args:
+        folder: The landing folder.
+        limits: How much is looked at.
+
+    Returns:
+        Whether all segments were looked at.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -65,59 +70,86 @@ def repair_landing(folder: Folder) -> None:
         SourceSettingsError: What has landed is of a TiCDC sink.
     """
     remove_leftovers(folder)
-    names = folder.names()
+    newest, now = read_newest(folder), int(time.time())
+    is_fresh = newest is not None and 0 <= now - newest.looked_at < limits.all_seconds
+    if newest is not None and is_fresh and _look_at_newest(folder, newest, now):
+        return False
+    _look_at_all(folder, limits, now)
+    return True
+
+
+def _look_at_newest(folder: Folder, newest: Newest, now: int) -> bool:
+    """Whether the segment from which on it looks is as it was; else nothing is done, and all must be looked at."""
+    names, known = folder.names_from(newest.first), newest.indexes
+    segments, first = _of_this_kind(folder, names), known.get(newest.first)
+    if first is None or segments[:1] != [newest.first] or now - first.seen_at >= _CHECK_SECONDS:
+        return False
+    if folder.stamps_of([f"{newest.first}{SUFFIX}"]) != {f"{newest.first}{SUFFIX}": _stamp_of(first)}:
+        return False
+    checked = _checked(folder, segments, known, names)
+    if checked != known:
+        write_newest(folder, replace(newest, indexes=checked))
+    _upgrade_if_old(folder, segments)
+    return True
+
+
+def _look_at_all(folder: Folder, limits: LookLimits, now: int) -> None:
+    names, newest = folder.names(), read_newest(folder)
+    segments = _of_this_kind(folder, names)
+    former = read_checked(folder)
+    known = former | newest.indexes if newest and former else former
+    checked = _checked(folder, segments, known, names)
+    if checked != former:
+        write_checked(folder, checked)
+    if len(segments) > limits.newest:
+        last = segments[-limits.newest :]
+        write_newest(
+            folder, Newest(last[0], now, {name: checked[name] for name in last if name in checked}, segments[0])
+        )
+    _upgrade_if_old(folder, segments)
+
+
+def _of_this_kind(folder: Folder, names: Sequence[str]) -> list[str]:
+    """The names that are of segments, which must have a binlog's events."""
     segments = [name for name in names if SegmentName.is_one(name)]
     if segments:
         require_form(folder, _parsed(segments[-1]), SegmentForm.BINLOG)
-    present = set(names)
-    for file in names:
-        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in present:
-            folder.delete(file)
-    known = _read_checked(folder)
-    checked = _checked(folder, segments, known, present)
-    if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
-        _write_checked(folder, checked)
+    return segments
+
+
+def _upgrade_if_old(folder: Folder, segments: Sequence[str]) -> None:
     if segments and SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is None:
         upgrade_indexes(folder)
 
 
 def _checked(
-    folder: Folder, segments: Sequence[str], known: Mapping[str, _Seen], present: Set[str]
-) -> dict[str, _Seen]:
+    folder: Folder, segments: Sequence[str], known: Mapping[str, Seen], names: Sequence[str]
+) -> dict[str, Seen]:
     """Looks at the indexes of segments, and makes those again that are not as they were written; these are checked by
     the next landing."""
-    now = int(time.time())
-    due = _due(segments, known, present, now)
-    files = folder.stamps(lambda file: file.removesuffix(SUFFIX) in due) if due else {}
-    checked: dict[str, _Seen] = {}
+    present, now = set(segments), int(time.time())
+    for file in names:
+        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in present:
+            folder.delete(file)
+    files = folder.stamps_of([*segments, *(f"{name}{SUFFIX}" for name in segments)])
+    checked: dict[str, Seen] = {}
     for at, file in enumerate(segments):
         seen, stamp = known.get(file), files.get(f"{file}{SUFFIX}")
-        is_same = seen and (seen.size, seen.changed_at) == stamp and now - seen.seen_at < _CHECK_SECONDS
-        if seen is not None and (file not in due or is_same):
+        if seen is not None and _stamp_of(seen) == stamp and now - seen.seen_at < _CHECK_SECONDS:
             checked[file] = seen
             continue
         name = _parsed(file)
         before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
         if stamp and _is_sound(folder, name, files[file][0], before):
-            checked[file] = _Seen(*stamp, now)
+            checked[file] = Seen(*stamp, now)
             continue
         after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
         rebuild_index(folder, name, after)
     return checked
 
 
-def _due(segments: Sequence[str], known: Mapping[str, _Seen], present: Set[str], now: int) -> frozenset[str]:
-    """The segments whose files are looked at: those that are not known to be whole, the newest, and of the older ones
-    each once in `_TURNS` of `_TURN_SECONDS`, since there are thousands."""
-    newest, turn = len(segments) - _NEWEST, now // _TURN_SECONDS % _TURNS
-    return frozenset(
-        name
-        for at, name in enumerate(segments)
-        if at >= newest
-        or SegmentName.ordinal_of(name) % _TURNS == turn
-        or name not in known
-        or f"{name}{SUFFIX}" not in present
-    )
+def _stamp_of(seen: Seen | None) -> tuple[int, int] | None:
+    return None if seen is None else (seen.size, seen.changed_at)
 
 
 def _parsed(name: str) -> SegmentName:
@@ -162,44 +194,6 @@ def _end_before(folder: Folder, name: SegmentName) -> StreamEnd:
         file=folder.join(str(name)),
         remedy="Restore the index from a backup of the lake, or land the source again under another name.",
     )
-
-
-class _Seen(Struct, array_like=True, frozen=True):
-    """An index that was checked and is correct."""
-
-    size: int
-    """Bytes of its file."""
-    changed_at: int
-    """Modification time of its file, by the storage's clock."""
-    seen_at: int
-    """When it was read, in seconds."""
-
-
-class _Checked(Struct, frozen=True):
-    indexes: dict[str, _Seen]
-    """By segment."""
-    format: int = _CHECKED_FORMAT
-
-
-def _read_checked(folder: Folder) -> dict[str, _Seen]:
-    """The indexes that were checked and are correct, by segment."""
-    if not folder.exists(_CHECKED):
-        return {}
-    former = {1: lambda content: _Checked(msgspec.json.decode(content, type=dict[str, _Seen]))}
-    file, remedy = folder.join(_CHECKED), "Nothing depends on it."
-    try:
-        stored = decode_stored(
-            folder.read(_CHECKED), _Checked, newest=_CHECKED_FORMAT, file=file, remedy=remedy, former=former
-        )
-    except (DamagedFileError, StoreFormatError) as error:
-        _LOG.warning("%s All indexes are checked again.", error)
-        return {}
-    return stored.indexes
-
-
-def _write_checked(folder: Folder, checked: dict[str, _Seen]) -> None:
-    with suppress(LakeUnavailableError):
-        folder.write(_CHECKED, msgspec.json.encode(_Checked(checked)))
 
 
 def upgrade_indexes(folder: Folder) -> None:

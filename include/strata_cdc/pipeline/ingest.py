@@ -21,7 +21,8 @@ from strata_cdc.errors import (
     Usage,
 )
 from strata_cdc.lake.known_lake import known_if_stored, known_store
-from strata_cdc.lake.lost_tables import lost_tables, raise_if_lost
+from strata_cdc.lake.lost_tables import lost_tables_if_due, raise_if_lost
+from strata_cdc.lake.newest_published import note_published
 from strata_cdc.landing.clock_readings import reading_clock
 from strata_cdc.landing.land_source import land_or_wait
 from strata_cdc.landing.landed import LandedStream
@@ -253,7 +254,7 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     publication = Publication(configured.lake, source, run, is_published=is_published, known=known)
     try:
         _raise_if_done_elsewhere(engine, publication)
-        report = publication.report(list(_publish(engine, publication)))
+        report = publication.report(list(_publish(configured.lake, engine, publication)))
     except _DoneElsewhereError:
         report = publication.report(list(_published_before(engine, publication)), is_done_before=True)
     _housekeep(configured, engine, report)
@@ -278,12 +279,15 @@ def _raise_if_done_elsewhere(engine: sa.Engine, publication: Publication) -> Non
         raise _DoneElsewhereError
 
 
-def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
+def _publish(lake: str, engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
     # Before anything follows from them.
     with writing(engine) as connection:
         for interval in publication.plan.intervals:
             require_closed(connection, publication.plan.source, interval)
         store_verdicts(connection, stored_verdicts(publication, judged_at=now_micros()))
+    plan = publication.plan
+    newest = max(interval.start for interval in plan.intervals)
+    note_published(lake, plan.source, newest, plan.run)
     for outcome in publication:
         decided = _decided(engine, publication.plan, outcome)
         if decided is None:
@@ -452,7 +456,7 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
         if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
     ]
     if not left:
-        raise_if_lost(lost_tables(configured, engine))
+        raise_if_lost(lost_tables_if_due(configured, engine))
         return
     worst, reason = min(left, key=lambda pair: (pair[0].state is not IntervalState.FAILED, pair[0].start))
     rows = sum(piece.rows - piece.published_rows for piece, _ in left)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from strata_cdc.errors import RunClearedError
-from strata_cdc.lake.lost_tables import lost_tables, raise_if_lost
+from strata_cdc.lake.lost_tables import lost_tables_if_due, raise_if_lost
 from strata_cdc.mirrors.follow.update_mirrors import raise_first
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.keep_mirrors import compact_due
@@ -207,7 +207,7 @@ class _Whole:
     def _lost(self) -> tuple[ErrorFacts, ...]:
         """Whether or not the run has to do with a table: nobody else would look."""
         source = self._settings.source(self._wanted.source)
-        return lost_tables(source, open_store(source.store_url))
+        return lost_tables_if_due(source, open_store(source.store_url))
 
     def _runs(self, steps: Sequence[StepSpec[Any]]) -> Iterator[OneRun]:
         """One run after the other, until nothing is pending or all that was requested is done."""

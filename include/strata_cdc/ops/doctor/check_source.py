@@ -300,6 +300,7 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
         last = stream.segments[-1] if stream.segments else None
         if last is None:
             return ok("landed", "nothing yet")
+        stream.require_whole()
         server = ServerState.read(connection)
         if is_by_gtid(server, stream.resume):
             landed = stream.executed()
