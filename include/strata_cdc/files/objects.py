@@ -171,10 +171,29 @@ def s3_store(url: str) -> tuple[S3Store, str]:
     Raises:
         LakeUnavailableError: The bucket is not found.
     """
-    bucket, _, key = url.removeprefix(_SCHEME).partition("/")
+    bucket, key = split_s3(url)
     given = object_store_options(url) or {}
     # A process that was forked needs connections of its own.
     return _bucket(bucket, given.get("aws_endpoint"), os.getpid()), key
+
+
+def split_s3(url: str) -> tuple[str, str]:
+    """Bucket and key of a URL."""
+    bucket, _, key = url.removeprefix(_SCHEME).partition("/")
+    return bucket, key
+
+
+def bucket_options(bucket: str) -> dict[str, Any]:
+    """Keys and region for obstore, besides those that it finds itself.
+
+    Raises:
+        LakeUnavailableError: The bucket is not found.
+    """
+    config: dict[str, Any] = dict(stored_keys())
+    if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
+        has_endpoint = object_store_options(f"{_SCHEME}{bucket}") is not None
+        config["region"] = _DEFAULT_REGION if has_endpoint else _region_of(bucket)
+    return config
 
 
 @lru_cache(maxsize=8)
@@ -182,11 +201,9 @@ def _bucket(bucket: str, endpoint: str | None, _process: int) -> S3Store:
     # Imported here: most commands read no object.
     from obstore.store import S3Store  # noqa: PLC0415  see above
 
-    config: Any = dict(stored_keys())
+    config: Any = bucket_options(bucket)
     if endpoint is not None:
         config["endpoint"] = endpoint
-    if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
-        config["region"] = _DEFAULT_REGION if endpoint is not None else _region_of(bucket)
     return S3Store(
         bucket,
         config=config,

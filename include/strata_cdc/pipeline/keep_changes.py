@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import StrataError
 from strata_cdc.lake.known_lake import known_if_stored
+from strata_cdc.pipeline.housekeep.left_uploads import upload_steps
 from strata_cdc.pipeline.housekeep.merge_intervals import MergeScope, merge_steps
 from strata_cdc.pipeline.housekeep.unneeded_files import unneeded_steps
 from strata_cdc.store.database import find_store
@@ -31,7 +32,7 @@ def keep_changes(
     source: str, *, settings: Settings, seconds: float | None = None, scope: MergeScope = MergeScope.SHORT
 ) -> list[MergeStep]:
     """Merges short intervals of the past and their files, and deletes merged files that are old. If it has all the time
-    that it wants, it also deletes files that no commit names.
+    that it wants, it also deletes files that no commit names, and ends uploads that were left.
 
     Args:
         source: The source's name.
@@ -48,7 +49,9 @@ def keep_changes(
         if seconds is not None and time.monotonic() - began >= seconds:
             break
     if seconds is None:
-        done += unneeded_steps(known_if_stored(settings.source(source)), now=now_micros())
+        found = known_if_stored(settings.source(source))
+        done += unneeded_steps(found, now=now_micros())
+        done += upload_steps(found, now=now_micros())
     return done
 
 

@@ -13,6 +13,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import LakeUnavailableError, StrataError
 from strata_cdc.files.objects import create_object, is_s3
 from strata_cdc.files.storage import Folder, delete_file
+from strata_cdc.files.uploads import unfinished_uploads
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
 from strata_cdc.position.commit_ts import time_of
@@ -56,6 +57,10 @@ def check_sink(source: Source) -> Iterator[Finding]:
         yield ok("checkpoint", text)
 
 
+_RULE: Final = (
+    "Allow s3:ListBucketMultipartUploads and s3:AbortMultipartUpload, or give the bucket a lifecycle rule with "
+    "AbortIncompleteMultipartUpload after 7 days."
+)
 _CONTENT = b"strata doctor was here, and may be deleted"
 _MEND = "Check the lake's address, its rights and its space"
 _KEYS = " (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY for an object store)"
@@ -93,6 +98,18 @@ def check_lake(lake: str, source: str) -> Finding:
         message = failure.message if isinstance(failure, StrataError) else str(failure)
         return error("lake", f"{lake}: {message}", _MEND + ("." if "://" not in lake else _KEYS + "."))
     return ok("lake", f"{lake}: can be written, listed and read")
+
+
+def check_uploads(lake: str) -> Iterator[Finding]:
+    """Whether uploads that were begun and left can be found, which housekeeping ends."""
+    if not is_s3(lake):
+        return
+    try:
+        count = len(unfinished_uploads(lake))
+    except LakeUnavailableError as failure:
+        yield warning("uploads", f"{lake}: uploads that were begun and left cannot be listed: {failure.message}", _RULE)
+        return
+    yield ok("uploads", f"{lake}: {counted(count, 'upload')} not finished; housekeeping ends those older than a week")
 
 
 def _honours_conditions(url: str) -> bool:

@@ -23,7 +23,7 @@ from strata_cdc.landing.last_transaction import LastTransaction, prove_landed
 from strata_cdc.landing.resume_landing import check_files, check_sets, is_by_gtid
 from strata_cdc.ops.doctor.check_grants import judge_backup_admin, judge_grants
 from strata_cdc.ops.doctor.check_hosting import judge_hosting, where_it_is_set
-from strata_cdc.ops.doctor.check_lake import check_lake, check_sink
+from strata_cdc.ops.doctor.check_lake import check_lake, check_sink, check_uploads
 from strata_cdc.ops.doctor.check_settings import judge_settings
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
@@ -90,6 +90,7 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
         # What was on the server counts, too: rows of tables that are gone may still be pending.
         server = _with_history(source, server) if store == _OPENS else server
     yield check_lake(source.lake, source.name)
+    yield from check_uploads(source.lake)
     yield from _check_spark(source)
     if store == _OPENS:
         yield _check_known(source)
