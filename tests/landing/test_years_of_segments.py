@@ -70,7 +70,7 @@ def test_a_lost_index_of_the_newest_comes_again_at_once_and_an_older_one_within_
     assert not look(lake)
     assert new.read_bytes() == were[1]
     assert not old.exists()
-    with pytest.raises(StreamHoleError, match="segment 2 is missing"):
+    with pytest.raises(StreamHoleError, match="segment 2 of the landed stream has no index"):
         list(LandedStream.open(str(lake), "s").records())
     an_hour_later(lake)
     assert look(lake)

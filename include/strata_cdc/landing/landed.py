@@ -17,7 +17,7 @@ from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.binlog.protocol.server_files import begins_at
 from strata_cdc.errors import SourceSettingsError, StreamHoleError, Usage
 from strata_cdc.files.storage import Folder, lake_errors
-from strata_cdc.landing.checked import read_newest
+from strata_cdc.landing.checked import NEWEST, read_newest
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, parse_executed
@@ -90,11 +90,9 @@ class _Segments(Sequence[LandedSegment]):
         self._made: dict[str, LandedSegment] = {}
         self._all: list[str] | None = None
         self._known = known = read_newest(folder)
-        self._newest = _segment_names(folder.names_from(known.first)) if known else []
+        self._newest = self._whole(folder.names_from(known.first)) if known else []
         if known is None or self._newest[:1] != [known.first]:
-            self._newest = self._all = self._whole(_segment_names(folder.names()))
-        else:
-            self._whole(self._newest)
+            self._newest = self._all = self._whole(folder.names())
 
     def list_all(self) -> list[str]:
         """Names of all segments.
@@ -105,20 +103,34 @@ class _Segments(Sequence[LandedSegment]):
         """
         if self._all is None:
             # What has landed since the first listing is not in the stream.
-            older = (name for name in _segment_names(self._folder.names()) if name < self._newest[0])
-            self._all = self._whole([*older, *self._newest])
+            last = f"{self._newest[-1]}{SUFFIX}"
+            self._all = self._whole([name for name in self._folder.names() if name <= last])
         return self._all
 
     def _whole(self, names: list[str]) -> list[str]:
-        for before, after in pairwise(names):
+        """The segments among the names of files, which must follow each other."""
+        segments = _segment_names(names)
+        for before, after in pairwise(segments):
             if SegmentName.ordinal_of(after) != SegmentName.ordinal_of(before) + 1:
-                raise StreamHoleError(
-                    f"segment {SegmentName.ordinal_of(before) + 1} is missing from the landed stream",
-                    source=self._source,
-                    file=self._folder.join(after),
-                    remedy="Restore it from a backup of the lake, or land the source again under another name.",
-                )
-        return names
+                raise self._hole(SegmentName.ordinal_of(before) + 1, after, names)
+        return segments
+
+    def _hole(self, ordinal: int, after: str, names: list[str]) -> StreamHoleError:
+        mine = [name for name in names if name.startswith(f"{ordinal:010d}-") and SegmentName.is_one(name)]
+        if mine:
+            return StreamHoleError(
+                f"segment {ordinal} of the landed stream has no index",
+                source=self._source,
+                file=self._folder.join(mine[0]),
+                remedy=f"`strata land --source {self._source}` makes it again: within the hour, or at once if you "
+                f"delete {NEWEST} in this folder.",
+            )
+        return StreamHoleError(
+            f"segment {ordinal} is missing from the landed stream",
+            source=self._source,
+            file=self._folder.join(after),
+            remedy="Restore it from a backup of the lake, or land the source again under another name.",
+        )
 
     def __bool__(self) -> bool:
         return bool(self._newest)
