@@ -127,7 +127,8 @@ def list_objects(url: str, first: str = "") -> dict[str, tuple[int, int]]:
 
     Args:
         url: Of the folder.
-        first: Objects whose names sort before this one are not listed.
+        first: Objects whose names sort before this one are not listed, but those of folders below are then listed on
+            the way; empty: only the folder's own are.
 
     Raises:
         LakeUnavailableError: The store does not answer.
@@ -135,10 +136,10 @@ def list_objects(url: str, first: str = "") -> dict[str, tuple[int, int]]:
     store, key = s3_store(url)
     prefix = f"{key.rstrip('/')}/"
     # What it is given is not listed itself: a name is shorter by its last character, and sorts before it.
-    offset = f"{prefix}{first[:-1]}" if first else None
     found: dict[str, tuple[int, int]] = {}
     with _store_errors(url):
-        for batch in store.list(prefix, offset=offset):
+        own = [store.list_with_delimiter(prefix)["objects"]] if not first else []
+        for batch in own or store.list(prefix, offset=f"{prefix}{first[:-1]}"):
             for entry in batch:
                 name = entry["path"].removeprefix(prefix)
                 if "/" not in name and name >= first:

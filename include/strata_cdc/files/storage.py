@@ -76,30 +76,35 @@ class Folder(Struct, frozen=True):
         return [name for name in self._all_names() if not name.endswith(TEMPORARY_SUFFIX)]
 
     def names_from(self, first: str) -> list[str]:
-        """Those of `names` that do not sort before `first`; on S3, no others are listed.
+        """Those of `names` that do not sort before `first`; on S3, no others are listed. No folder lies in this one.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
         if is_s3(self.url):
-            return sorted(name for name in list_objects(self.url, first) if not name.endswith(TEMPORARY_SUFFIX))
+            return [name for name in self._all_names(first) if not name.endswith(TEMPORARY_SUFFIX)]
         if not self.is_local:
             return [name for name in self.names() if name >= first]
         with lake_errors(self.url):
-            late = (name for name in _local_names(self.path) if name >= first and not name.endswith(TEMPORARY_SUFFIX))
-            return sorted(name for name in late if Path(self.path, name).is_file())
+            names = _local_names(self.path)
+        return sorted(name for name in names if name >= first and not name.endswith(TEMPORARY_SUFFIX))
 
-    def leftovers(self) -> list[str]:
+    def leftovers(self, first: str = "") -> list[str]:
         """Names of files directly in this folder that are being written, or were when their writer died.
+
+        Args:
+            first: On S3, no names that sort before this one are looked at.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
         with lake_errors(self.url):
-            names = _local_names(self.path) if self.is_local else self._all_names()
+            names = _local_names(self.path) if self.is_local else self._all_names(first)
         return sorted(name for name in names if name.endswith(TEMPORARY_SUFFIX))
 
-    def _all_names(self) -> list[str]:
+    def _all_names(self, first: str = "") -> list[str]:
+        if is_s3(self.url):
+            return sorted(list_objects(self.url, first))
         with lake_errors(self.url):
             if self.is_local:
                 return sorted(entry.name for entry in _local_entries(self.path) if entry.is_file())

@@ -229,6 +229,19 @@ class LandedStream:
             return cls.open(lake, source)
         return stream
 
+    @staticmethod
+    def has_begun(lake: str, source: str) -> bool:
+        """Whether anything has landed; of a source with many segments without a listing.
+
+        Raises:
+            StreamHoleError: As `open`.
+            LakeUnavailableError: The storage does not answer.
+        """
+        folder = landing_folder(lake, source)
+        known = read_newest(folder)
+        is_there = known is not None and folder.exists(known.first) and folder.exists(f"{known.first}{SUFFIX}")
+        return is_there or bool(LandedStream.open(lake, source).segments)
+
     def require_form(self, form: SegmentForm) -> None:
         """Checks that what has landed is what the source's kind lands.
 
@@ -551,6 +564,9 @@ class LandedStream:
     def _holding(self, seq: int) -> LandedSegment:
         """The segment of a transaction, which must be in the lake."""
         self._require_present(seq)
+        oldest = self.segments[0]
+        if seq <= oldest.summary.last_seq:
+            return oldest
         segment = self.segments.first_that(lambda summary: summary.last_seq >= seq)
         assert segment is not None  # noqa: S101  callers compare it with the last one
         return segment

@@ -69,8 +69,8 @@ def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  
         StreamHoleError: A segment lost its index and its predecessor.
         SourceSettingsError: What has landed is of a TiCDC sink.
     """
-    remove_leftovers(folder)
     newest, now = read_newest(folder), int(time.time())
+    remove_leftovers(folder, newest.first if newest else "")
     is_fresh = newest is not None and 0 <= now - newest.looked_at < limits.all_seconds
     if newest is not None and is_fresh and _look_at_newest(folder, newest, now):
         return False

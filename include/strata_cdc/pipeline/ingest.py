@@ -119,7 +119,7 @@ def first_snapshot(source: str, *, settings: Settings) -> SnapshotReport | None:
     that follows reaches the moment of the snapshot.
     """
     configured = known_if_stored(settings.source(source))
-    if configured.is_sink or LandedStream.open(configured.lake, source).segments:
+    if configured.is_sink or LandedStream.has_begun(configured.lake, source):
         return None
     return snapshot_schemas(configured.address, open_store(configured.store_url), source)
 

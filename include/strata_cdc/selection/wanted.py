@@ -3,7 +3,7 @@ Not here: what is pending of them (`pipeline/plan/pending.py`), what a pattern m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import SettingsError, Usage
 from strata_cdc.landing.place_prepared import UNNAMED
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.landing.landed import LandedStream
+
+_SOME: Final = 100
 
 
 def wanted_tables(
@@ -72,6 +74,13 @@ def known_tables(source: Source, engine: sa.Engine, stream: LandedStream) -> fro
     )
 
 
+def _some_tables(source: Source, engine: sa.Engine, stream: LandedStream) -> list[TableName]:
+    """A few of the known tables: most patterns match one of them, and there are thousands."""
+    others = SYSTEM_DATABASES | own_database(engine, stream.servers())
+    found = SchemaStore(engine).tables(source.name, most=_SOME)
+    return [table for table in found if table.database and table.database not in others]
+
+
 def unmatched_patterns(
     source: Source, engine: sa.Engine, stream: LandedStream, requested: Sequence[str] = ()
 ) -> list[str]:
@@ -82,8 +91,10 @@ def unmatched_patterns(
         Usage: A pattern of the request matches no table: otherwise nothing would be done, without a message.
         SettingsError: There are tables, and no pattern of the settings matches any of them: the same for every run.
     """
-    known = known_tables(source, engine, stream)
     folded = folds_names(source.name, engine)
+    if not requested and not _unmet(source, _some_tables(source, engine, stream), folded=folded):
+        return []
+    known = known_tables(source, engine, stream)
     for pattern in unmatched(requested, known, folded=folded):
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
     wanted = wanted_tables(source, engine, stream)

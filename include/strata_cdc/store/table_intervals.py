@@ -100,6 +100,9 @@ class TableIntervalLedger(Ledger):
     def uncounted(self, source: str) -> list[int]:
         """Starts of closed intervals whose rows are not counted: those of a version without this ledger."""
         intervals, marks = table_interval.c, closed_interval.c
+        with reading(self._engine) as connection:
+            if _ends_are_counted(connection, source):
+                return []
         counted = sa.select(intervals.start_at).where((intervals.source == source) & (intervals.state == _COUNTED))
         query = sa.select(marks.start_at).where((marks.source == source) & marks.start_at.not_in(counted))
         return [int(start) for (start,) in self._rows(query.order_by(marks.start_at))]
@@ -136,9 +139,9 @@ class TableIntervalLedger(Ledger):
             condition &= columns.start_at < end
         if table is not None:
             condition &= (columns.database_name == table[0]) & (columns.table_name == table[1])
-        query = (
-            sa.select(*columns).where(condition).order_by(columns.start_at, columns.database_name, columns.table_name)
-        )
+        # In the order of the primary key, SQLite would rather read all intervals than sort the few in these states.
+        start: sa.ColumnElement[int] = columns.start_at if starts != (None, None) or table else columns.start_at + 0
+        query = sa.select(*columns).where(condition).order_by(start, columns.database_name, columns.table_name)
         return [_from_row(row) for row in self._rows(query)]
 
     def last_unpublished(self, source: str, before: int) -> dict[tuple[str, str], int]:
@@ -283,6 +286,19 @@ def insert_counted(
     )
     rows = [{**_to_row(whole), "state": _COUNTED}, *map(_to_row, pieces)]
     connection.execute(table_interval.insert(), rows)
+
+
+def _ends_are_counted(connection: sa.Connection, source: str) -> bool:
+    """Whether the first and the last closed interval are counted: then all are. Those of a version without the ledger
+    are counted from one end to the other, before any other interval is closed."""
+    intervals, marks = table_interval.c, closed_interval.c
+    for order in (marks.start_at, marks.start_at.desc()):
+        start = sa.select(marks.start_at).where(marks.source == source).order_by(order).limit(1)
+        end = connection.execute(start).scalar_one_or_none()
+        counted = (intervals.source == source) & (intervals.start_at == end) & (intervals.state == _COUNTED)
+        if end is None or connection.execute(sa.select(intervals.rows).where(counted)).first() is None:
+            return end is None
+    return True
 
 
 def _names(connection: sa.Connection, source: str, state: IntervalState) -> list[tuple[str, str]]:

@@ -289,13 +289,17 @@ def staging_folder(folder: Folder) -> str:
     return str(place)
 
 
-def remove_leftovers(folder: Folder) -> None:
+def remove_leftovers(folder: Folder, first: str = "") -> None:
     """Removes the incomplete files of a killed landing; needs the lock of the landing.
+
+    Args:
+        folder: The landing folder.
+        first: As of `Folder.leftovers`.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    for name in folder.leftovers():
+    for name in folder.leftovers(first):
         folder.delete(name)
     if not folder.is_local:
         with storage_errors(folder):

@@ -220,7 +220,7 @@ class _Taker:
         bound = self._source.settings.run_mb * MEGABYTE
         own = span.start if self._request.start is not None else None
         pieces: dict[int, list[TableInterval]] = {}
-        for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end)):
+        for piece in self._open_before(span.end):
             pieces.setdefault(piece.start, []).append(piece)
         end = span.end
         if self._is_idle(span):
@@ -238,6 +238,11 @@ class _Taker:
             if taken >= bound:
                 break
         return work
+
+    def _open_before(self, end: int) -> list[TableInterval]:
+        """What is pending or was left of the intervals that begin before a time."""
+        # Databases would look at all intervals before it, of which hardly any is open.
+        return [piece for piece in self._tables.select(self._source.name, _OPEN) if piece.start < end]
 
     def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
         """The tables of an interval that are pending, and those that were left and may succeed now."""
@@ -287,7 +292,7 @@ class _Taker:
         taken = {(part.interval.start, name.database, name.table) for part in work for name in part.tables}
         left = [
             piece
-            for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end))
+            for piece in self._open_before(span.end)
             if (piece.start, piece.database, piece.table) not in taken
             and self._by_settings(TableName(piece.database, piece.table))
         ]

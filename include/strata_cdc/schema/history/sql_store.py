@@ -285,11 +285,19 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return [TableName(database, table) for table in connection.execute(query).scalars() if table]
 
-    def tables(self, source: str) -> list[TableName]:
-        """All tables that the versions of a source name, whether they exist now or not."""
+    def tables(self, source: str, *, first_letter: str | None = None, most: int | None = None) -> list[TableName]:
+        """All tables that the versions of a source name, whether they exist now or not.
+
+        Args:
+            source: The source's name.
+            first_letter: Only those whose names begin with it.
+            most: Not more than so many; None: all.
+        """
         columns = table_version.c.database_name, table_version.c.table_name
         query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.table_name != "")
-        return [TableName(*row) for row in read_rows(self.engine, query)]
+        if first_letter is not None:
+            query = query.where(sa.func.substr(table_version.c.table_name, 1, 1) == first_letter)
+        return [TableName(*row) for row in read_rows(self.engine, query.limit(most))]
 
     def has_table(self, source: str, table: TableName) -> bool:
         """Whether some version of a source names a table."""
