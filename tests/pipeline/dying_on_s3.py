@@ -1,4 +1,4 @@
-"""A run on S3 that is killed before and after each of its requests that write, and then done again:
+"""A run on S3 that is killed before and after each of its requests that write to change tables, and then done again:
 `dying_on_s3 FOLDER RULES`, with a store behind a proxy (`tests/store_proxy.py`) that reads these rules. Prints a line
 for each death, as JSON. One child for each, forked before anything has opened a connection or started a thread."""
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WRITING: Final = "PUT|POST|DELETE"
+CHANGES: Final = "/changes/"
+"""The folders of change tables: files where tasks write them, the note of the interval, commits that name files."""
 
 
 def world_of(folder: Path) -> World:
@@ -98,7 +100,9 @@ def die(folder: Path, rules: Path, number: int, death: str) -> bool:
         rules.write_text(waiting.read_text())
         world.run(RunRequest())
 
-    survived = in_child(work, lambda child: waiting.write_text(json.dumps([[WRITING, "", number, f"{death} {child}"]])))
+    survived = in_child(
+        work, lambda child: waiting.write_text(json.dumps([[WRITING, CHANGES, number, f"{death} {child}"]]))
+    )
     rules.write_text("[]")
     assert in_child(lambda: finish(folder, report))
     sys.stdout.write(json.dumps([number, death, survived, *json.loads(report.read_text())]) + "\n")

@@ -75,36 +75,34 @@ class Folder(Struct, frozen=True):
         """
         return [name for name in self._all_names() if not name.endswith(TEMPORARY_SUFFIX)]
 
-    def names_from(self, first: str) -> list[str]:
+    def names_from(self, first: str, unfinished: list[str] | None = None) -> list[str]:
         """Those of `names` that do not sort before `first`; on S3, no others are listed. No folder lies in this one.
 
+        Args:
+            first: The first name.
+            unfinished: Gets the names of `leftovers`, on S3 those from there on.
+
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
-        if is_s3(self.url):
-            return [name for name in self._all_names(first) if not name.endswith(TEMPORARY_SUFFIX)]
-        if not self.is_local:
-            return [name for name in self.names() if name >= first]
         with lake_errors(self.url):
-            names = _local_names(self.path)
+            if is_s3(self.url):
+                names = list(list_objects(self.url, first))
+            else:
+                names = _local_names(self.path) if self.is_local else self._all_names()
+        if unfinished is not None:
+            unfinished += (name for name in names if name.endswith(TEMPORARY_SUFFIX))
         return sorted(name for name in names if name >= first and not name.endswith(TEMPORARY_SUFFIX))
 
-    def leftovers(self, first: str = "") -> list[str]:
+    def leftovers(self) -> list[str]:
         """Names of files directly in this folder that are being written, or were when their writer died.
-
-        Args:
-            first: On S3, no names that sort before this one are looked at.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
-        with lake_errors(self.url):
-            names = _local_names(self.path) if self.is_local else self._all_names(first)
-        return sorted(name for name in names if name.endswith(TEMPORARY_SUFFIX))
+        return [name for name in self._all_names() if name.endswith(TEMPORARY_SUFFIX)]
 
-    def _all_names(self, first: str = "") -> list[str]:
-        if is_s3(self.url):
-            return sorted(list_objects(self.url, first))
+    def _all_names(self) -> list[str]:
         with lake_errors(self.url):
             if self.is_local:
                 return sorted(entry.name for entry in _local_entries(self.path) if entry.is_file())

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -107,7 +107,7 @@ def signed_url(url: str, method: str, query: Mapping[str, str], key: str = "") -
     from obstore.store import S3Store  # noqa: PLC0415  see above
 
     bucket = split_s3(url)[0]
-    config = bucket_options(bucket)
+    config: Any = bucket_options(bucket)
     region = config.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     endpoint = (
         os.environ.get("AWS_ENDPOINT_URL_S3")

@@ -70,7 +70,6 @@ def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  
         SourceSettingsError: What has landed is of a TiCDC sink.
     """
     newest, now = read_newest(folder), int(time.time())
-    remove_leftovers(folder, newest.first if newest else "")
     is_fresh = newest is not None and 0 <= now - newest.looked_at < limits.all_seconds
     if newest is not None and is_fresh and _look_at_newest(folder, newest, now):
         return False
@@ -80,12 +79,14 @@ def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  
 
 def _look_at_newest(folder: Folder, newest: Newest, now: int) -> bool:
     """Whether the segment from which on it looks is as it was; else nothing is done, and all must be looked at."""
-    names, known = folder.names_from(newest.first), newest.indexes
+    left: list[str] = []
+    names, known = folder.names_from(newest.first, left), newest.indexes
     segments, first = _of_this_kind(folder, names), known.get(newest.first)
     if first is None or segments[:1] != [newest.first] or now - first.seen_at >= _CHECK_SECONDS:
         return False
     if folder.stamps_of([f"{newest.first}{SUFFIX}"]) != {f"{newest.first}{SUFFIX}": _stamp_of(first)}:
         return False
+    remove_leftovers(folder, left)
     checked = _checked(folder, segments, known, names)
     if checked != known:
         write_newest(folder, replace(newest, indexes=checked))
@@ -94,6 +95,7 @@ def _look_at_newest(folder: Folder, newest: Newest, now: int) -> bool:
 
 
 def _look_at_all(folder: Folder, limits: LookLimits, now: int) -> None:
+    remove_leftovers(folder, folder.leftovers())
     names, newest = folder.names(), read_newest(folder)
     segments = _of_this_kind(folder, names)
     former = read_checked(folder)

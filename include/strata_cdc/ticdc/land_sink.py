@@ -91,7 +91,7 @@ def land_sink(
     try:
         with hold_folder(_local_part(folder), f"landing {sink.source}"):
             try:
-                remove_leftovers(folder)
+                remove_leftovers(folder, folder.leftovers())
                 publish_lost_indexes(folder)
                 report = _Landing(sink, folder, wanted, notes).run()
             except AlreadyRunningError:

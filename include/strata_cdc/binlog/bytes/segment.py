@@ -27,7 +27,7 @@ from strata_cdc.files.objects import create_object, is_s3, write_object
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, content_digest, file_digest, require_room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
     import numpy.typing as npt
@@ -289,17 +289,17 @@ def staging_folder(folder: Folder) -> str:
     return str(place)
 
 
-def remove_leftovers(folder: Folder, first: str = "") -> None:
+def remove_leftovers(folder: Folder, names: Sequence[str]) -> None:
     """Removes the incomplete files of a killed landing; needs the lock of the landing.
 
     Args:
         folder: The landing folder.
-        first: As of `Folder.leftovers`.
+        names: Those that are in the folder, of `Folder.leftovers`.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    for name in folder.leftovers(first):
+    for name in names:
         folder.delete(name)
     if not folder.is_local:
         with storage_errors(folder):
