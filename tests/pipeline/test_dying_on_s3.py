@@ -1,5 +1,5 @@
-"""A run whose lake is on S3 is killed (SIGKILL) before and after each request that writes to change
-tables, as the store sees them: readers see the old rows or the new ones of each table, and the same run again publishes all of them once."""
+"""A run whose lake is on S3 is killed (SIGKILL) before and after each request that writes to change tables, as the
+store sees them: readers see the old rows or the new ones of each table, and the same run again publishes all once."""
 
 from __future__ import annotations
 
