@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from strata_cdc.errors import ErrorFacts
-from strata_cdc.store.database import Ledger, upsert, writing
+from strata_cdc.store.database import Ledger, reading, upsert, writing
 from strata_cdc.store.full_names import full_name
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import closed_interval, table_interval
