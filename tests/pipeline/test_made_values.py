@@ -48,7 +48,7 @@ __all__ = ["spark"]
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 TABLES = int(os.environ.get("STRATA_VIEW_TABLES", "40"))
-TABLES_OF_SPARK = 12
+TABLES_OF_SPARK = 6
 MANY = 30_000
 KINDS = [*TYPES, "enum('','a','a','x')", "enum('x','','a')", "set('x','','y')", "set('x','x','a')"]
 """With labels that are empty or have one text."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-SEQUENCES = 300
+SEQUENCES = 100
 STATEMENTS = 20
 IN_PROCEDURE = 0.1
 """How many of the statements run in a stored procedure."""
