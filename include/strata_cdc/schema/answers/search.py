@@ -134,7 +134,10 @@ def _statements(engine: sa.Engine, which: sa.ColumnElement[bool], limit: int) ->
     )
     rows = read_rows(engine, query)
     names = _names_of(engine, [row.id for row in rows])
-    return [FoundStatement(*row, names.get(row.id, ())) for row in rows]
+    return [
+        FoundStatement(number, ddl, gtid, committed_at, names.get(number, ()))
+        for number, ddl, gtid, committed_at in rows
+    ]
 
 
 def _names_of(engine: sa.Engine, version_ids: Iterable[int]) -> dict[int, tuple[TableName, ...]]:
