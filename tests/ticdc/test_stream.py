@@ -183,10 +183,11 @@ def test_a_stream_replayed_is_the_tables_of_the_model(tmp_path: Path, kind: Kind
 
 
 def set_aside(world: SinkWorld) -> list[dict[str, Any]]:
-    """Lands a row of before a TRUNCATE that is committed after it."""
+    """Lands a row of before a TRUNCATE that is committed after it, and that TiCDC wrote twice."""
     feed = Feed(world.sink, OLD_VALUES)
     table = feed.table("a", (ID, NAME))
     feed.write(table, [Row(START + 1, named(1)), Row(START + 20, named(2))])
+    feed.write(table, [Row(START + 20, named(2))])
     feed.ddl(table, START + 10, 11, "TRUNCATE TABLE a")
     feed.write(table, [Row(START + 30, named(3))])
     feed.checkpoint(START + 100)

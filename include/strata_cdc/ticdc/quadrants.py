@@ -161,23 +161,28 @@ class Translation(Struct, frozen=True):
     def _translated(self, rows: pa.RecordBatch, dropped: Counter[tuple[str, str]]) -> pa.RecordBatch:
         if self.valid is None:
             raise NotExactError("the rows are older than every schema file of their table")
-        self._check_order(self.valid)
+        if not self.is_order_known:
+            raise NotExactError("a DDL changed the order of the columns, and the rows do not show which they have")
         for source, target, ddl in self._steps(self.valid):
             treatment = TREATMENTS[ddl.kind][0 if ddl is target else 1]
             step = _Step(source, target, ddl, treatment)
             rows = step.apply(rows, dropped)
         return rows
 
-    def _check_order(self, valid: SinkVersion) -> None:
-        """The name of a schema file does not depend on the order of columns, and TiCDC goes on in the directory of an
-        older version with the same columns: then the rows may have either order."""
-        if not self.is_positional or valid.ts <= self.data.ts:
-            return
+    @property
+    def is_order_known(self) -> bool:
+        """Whether the order of the columns is that of the rows' own version.
+
+        The name of a schema file does not depend on it, and TiCDC goes on in the directory of an older version with the
+        same columns: then the rows may have either order.
+        """
+        if not self.is_positional or self.valid is None or self.valid.ts <= self.data.ts:
+            return True
         names = [column.name for column in self.data.definition.columns]
-        for version in self.versions.between(self.data, valid):
-            others = [column.name for column in version.definition.columns]
-            if version.checksum == self.data.checksum and others != names:
-                raise NotExactError("a DDL changed the order of the columns, and the rows do not show which they have")
+        return not any(
+            version.checksum == self.data.checksum and [column.name for column in version.definition.columns] != names
+            for version in self.versions.between(self.data, self.valid)
+        )
 
 
 class _Step(Struct, frozen=True):

@@ -19,6 +19,7 @@ from strata_cdc.changes.arrow import ROW_FIELDS, TIMESTAMP_UTC, change_schema
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, SchemaChange, Watermark, placed
 from strata_cdc.errors import SchemaMismatchError
 from strata_cdc.position.commit_ts import LOGICAL_BITS, CommitStep
+from strata_cdc.ticdc.aside import AsideRows, aside_once
 from strata_cdc.ticdc.cursors import NEVER, FileCursor, SinkFile, first_ts
 from strata_cdc.ticdc.folder import FolderState, SequenceState
 from strata_cdc.ticdc.limits import SinkLimits
@@ -204,7 +205,8 @@ class SinkWindows:
     def _window(self, bound: int, limit: int) -> CommitWindow:
         """Everything with timestamps from `bound` to below `limit`, after what had been read before."""
         groups, aside = self._translated(max(bound - 1, self._begin.ts), limit)
-        ordered = [*self._ordered(groups), *aside]
+        ordered = list(self._ordered(groups))
+        ordered += self._aside(aside, ordered)
         made = [change for change in self._history.ddl if bound <= change.ts < limit]
         ddl = [change for change in made if CommitStep(change.ts, is_ddl=True) > self._begin]
         stamps = {int(ts) for group in ordered for ts in np.unique(group.rows["ts"].to_numpy())}
@@ -222,7 +224,18 @@ class SinkWindows:
         self._seq = window.next_seq
         return window
 
-    def _translated(self, after: int, limit: int) -> tuple[dict[tuple[str, int], list[pa.Table]], list[OrderedRows]]:
+    def _aside(self, parts: list[AsideRows], ordered: list[OrderedRows]) -> Iterator[OrderedRows]:
+        """The rows that are set aside, each once."""
+        before = Counter[str]()
+        for part in parts:
+            before[str(part.version.table)] += part.rows.num_rows
+        exact = [(group.version, group.rows) for group in ordered if group.error is None]
+        for part in aside_once(parts, exact) if parts else ():
+            before[str(part.version.table)] -= part.rows.num_rows
+            yield OrderedRows(part.version, part.version.table, part.version.definition, part.rows, part.error)
+        self.counts.repeats += before
+
+    def _translated(self, after: int, limit: int) -> tuple[dict[tuple[str, int], list[pa.Table]], list[AsideRows]]:
         """The rows by table and valid version, and those that are set aside."""
         groups: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
         aside = []
@@ -236,7 +249,8 @@ class SinkWindows:
                     try:
                         rows = translation.translate(part, self.counts.quadrants)
                     except SchemaMismatchError as error:
-                        aside.append(_set_aside(part, cursor.source, error))
+                        whole = _with_file(part, cursor.source.ordinal)
+                        aside.append(AsideRows(data, whole, error, translation.is_order_known))
                         continue
                     groups[data.folder, valid.ts if valid else 0].append(_with_file(rows, cursor.source.ordinal))
         return groups, aside
@@ -275,11 +289,6 @@ def _by_version(
 
 def _with_file(rows: pa.RecordBatch, ordinal: int) -> pa.Table:
     return pa.Table.from_batches([rows]).append_column("file", repeated_number(ordinal, rows.num_rows, pa.int64()))
-
-
-def _set_aside(rows: pa.RecordBatch, source: SinkFile, error: StrataError) -> OrderedRows:
-    data = source.version
-    return OrderedRows(data, data.table, data.definition, _with_file(rows, source.ordinal), error)
 
 
 def _numbers(ordered: list[OrderedRows]) -> list[Ints]:
