@@ -73,21 +73,27 @@ def test_threads_write_what_one_slice_after_the_other_writes(planned: PlanReport
     assert (report.rows, report.failed_slices) == (planned.rows, 0)
 
 
-def test_decode_walks_over_a_landed_segment_once(tmp_path: Path) -> None:
-    """Tracking and planning read its index alone, and a statement where the index says that there is one."""
+def test_a_run_walks_over_a_file_to_find_what_is_new_to_land_it_and_to_decode_it(tmp_path: Path) -> None:
+    """A server sends what is new, so that one walk less is made of its stream. Tracking and planning read the segment's
+    index alone, and a statement where the index says that there is one. What comes after decoding reads no binlog."""
     world = World(tmp_path)
     for table in TABLES:
         world.change(table, list(range(5000)))
     world.now += MICROS
-    world.land_only()
-    stream = LandedStream.open(world.source.lake, world.name)
-    size = sum(segment.summary.bytes for segment in stream.segments)
+    landed = (2, 2, 2, 0)
     with counted_walks() as walks:
+        world.land_only()
+        stream = LandedStream.open(world.source.lake, world.name)
+        size = sum(segment.summary.bytes for segment in stream.segments)
+        assert walks.of(size) == pytest.approx(landed, abs=0.05)
         track_landed(world.source.lake, world.name, world.engine)
         report = world.plan(RunRequest())
-        assert walks.of(size) == pytest.approx((0, 0, 0), abs=0.05)
+        assert walks.of(size) == pytest.approx(landed, abs=0.05)
         assert decode_here(report.run_url, LOCAL) is not None
-        assert walks.of(size) == pytest.approx((1, 1, 0), abs=0.05)
+        assert walks.of(size) == pytest.approx((3, 3, 2, 1), abs=0.05)
+        world.check(report)
+        world.publish(report)
+        assert walks.of(size) == pytest.approx((3, 3, 2, 1), abs=0.05)
 
 
 def test_a_run_that_is_spark_s_is_left_to_it(planned: PlanReport) -> None:

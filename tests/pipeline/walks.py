@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata_cdc.binlog.bytes import frames
 from strata_cdc.binlog.events import scanner
+from strata_cdc.changes import blocks
 from tests.interposed import interposed
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Walks:
         self._headers: list[int] = []
         self._checksums: list[int] = []
         self._transactions: list[int] = []
+        self._rows: list[int] = []
 
     def scan(self, function: Callable[..., Any], buffer: Any, begin: int, *rest: Any) -> Any:
         """A walk over headers."""
@@ -39,9 +41,20 @@ class Walks:
         self._transactions.append(int(events.lengths[first : found[1]].sum()))
         return found
 
-    def of(self, size: int) -> tuple[float, float, float]:
-        """How many times headers, checksums and transactions of `size` bytes were walked over."""
-        return sum(self._headers) / size, sum(self._checksums) / size, sum(self._transactions) / size
+    def walk(self, function: Callable[..., Any], buffer: Any, base: int, trailer: int, events: Any, tables: Any) -> Any:
+        """A walk over rows."""
+        state = tables.state[0]
+        begin = int(state.event)
+        found = function(buffer, base, trailer, events, tables)
+        self._rows.append(int(events.lengths[begin : int(state.event)].sum()))
+        return found
+
+    def of(self, size: int) -> tuple[float, float, float, float]:
+        """How many times headers, checksums, transactions and rows of `size` bytes were walked over."""
+        headers, checksums, transactions, rows = (
+            sum(walked) / size for walked in (self._headers, self._checksums, self._transactions, self._rows)
+        )
+        return headers, checksums, transactions, rows
 
 
 @contextmanager
@@ -52,5 +65,6 @@ def counted_walks() -> Iterator[Walks]:
         interposed(walks.scan, (frames, "scan_events")),
         interposed(walks.verify, (frames, "verify_events")),
         interposed(walks.group, (scanner, "group_events")),
+        interposed(walks.walk, (blocks, "walk_events")),
     ):
         yield walks

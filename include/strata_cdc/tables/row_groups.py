@@ -64,6 +64,7 @@ def parquet_writer(sink: Any, first: pa.Table) -> pq.ParquetWriter:
         compression_level=_COMPRESSION_LEVEL,
         use_dictionary=encodings.dictionary,
         column_encoding=encodings.others,
+        store_decimal_as_integer=True,
         write_statistics=[field.name for field in schema if any(test(field.type) for test in _BOUNDED)],
         write_page_index=False,
         version="2.6",

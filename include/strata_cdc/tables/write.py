@@ -121,13 +121,13 @@ class ChangeWriter:
         changes: str | None = None,
     ) -> None:
         self._staging, self._limits, self._changes = staging, limits, changes
-        self._source = source
         self._interval = interval
         self._slice_key = _short(content_digest(slice_key.encode()))
         self._open: dict[_Key, HeldFile] = {}
         self._files_of: dict[TableName, int] = {}
         self._reasons: dict[_Key, str] = {}
         self._staged: list[StagedFile] = []
+        self._own = _OwnColumns(source, interval)
 
     def write(self, change: ChangeBatch) -> None:
         """Takes one batch; its buffers may be held until the row group is full.
@@ -155,7 +155,7 @@ class ChangeWriter:
         file = self._open.get(key)
         if file is None:
             file = self._open[key] = HeldFile(self._limits)
-        file.add(self._with_own_columns(published(batch)))
+        file.add(self._own.added_to(published(batch)))
         if file.is_full:
             del self._open[key]
             self._finish(key, file)
@@ -177,16 +177,6 @@ class ChangeWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open.clear()
-
-    def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns that a change table has besides the decoded ones."""
-        fields, columns = list(batch.schema), batch.columns
-        at = 1 + batch.schema.get_field_index("_op")
-        fields.insert(at, pa.field("_source", pa.string()))
-        columns.insert(at, repeated_text(self._source, batch.num_rows))
-        fields.append(pa.field(INTERVAL, _TIMESTAMP))
-        columns.append(repeated_number(self._interval, batch.num_rows, _TIMESTAMP))
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
     def _finish(self, key: _Key, file: HeldFile) -> None:
         table = key.table
@@ -230,6 +220,36 @@ def _write(url: str, content: pa.Buffer) -> str:
         return write_object(url, content) or ""
     write_file(url, content)
     return ""
+
+
+class _OwnColumns:
+    """The columns that a change table has besides the decoded ones; they have one value in all rows of a slice, and all
+    batches share their memory.
+
+    Args:
+        source: Becomes `_source`.
+        interval: Becomes `_interval`.
+    """
+
+    def __init__(self, source: str, interval: int) -> None:
+        self._source, self._interval = source, interval
+        self._texts, self._starts = self._repeated(0)
+
+    def _repeated(self, rows: int) -> tuple[pa.Array, pa.Array]:
+        return repeated_text(self._source, rows), repeated_number(self._interval, rows, _TIMESTAMP)
+
+    def added_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with these columns."""
+        rows = batch.num_rows
+        if rows > len(self._texts):
+            self._texts, self._starts = self._repeated(max(rows, 2 * len(self._texts)))
+        fields, columns = list(batch.schema), batch.columns
+        at = 1 + batch.schema.get_field_index("_op")
+        fields.insert(at, pa.field("_source", pa.string()))
+        columns.insert(at, self._texts.slice(0, rows))
+        fields.append(pa.field(INTERVAL, _TIMESTAMP))
+        columns.append(self._starts.slice(0, rows))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 class HeldFile:
@@ -277,6 +297,8 @@ class HeldFile:
 
 def _non_empty(lists: pa.Array) -> int:
     """Number of entries of a list or map column that are neither NULL nor empty; NULL entries have no elements here."""
+    if lists.null_count == len(lists):
+        return 0
     return int(np.count_nonzero(np.diff(from_numbers(lists.offsets))))
 
 

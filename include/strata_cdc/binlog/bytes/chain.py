@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _MASK: Final = 0xFFFFFFFF
 _NONE: Final = -1
-_HEAD: Final = (EventType.FORMAT_DESCRIPTION, *EXECUTED_LISTS)
+_IS_HEAD: Final = np.isin(np.arange(256), (EventType.FORMAT_DESCRIPTION, *EXECUTED_LISTS))
+"""Whether events of a type are in the head that each segment has copied, by type code."""
 _MADE: Final = np.isin(np.arange(256), (EventType.FORMAT_DESCRIPTION, EventType.GTID_LIST))
 """Events without an end position that a server makes for a connection, besides those with the flag."""
 _ARTIFICIAL: Final = int(EventFlag.ARTIFICIAL)
@@ -107,7 +108,7 @@ class EventChain:
         """Events whose end position is not that of an event in the stream."""
         special = index.log_positions == (_NONE if self._leaves_out_positions else 0)
         if self._kind is ChainKind.SEGMENT:
-            special |= np.isin(index.types, _HEAD)
+            special |= _IS_HEAD[index.types]
         if self._kind is ChainKind.RELAY_LOG:
             special |= (index.flags & EventFlag.RELAY_LOG != 0) | (index.types == EventType.ROTATE)
         positions: list[int] = np.flatnonzero(special).tolist()
