@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata_cdc.binlog.bytes import segment as segments
-from strata_cdc.errors import BadData, ChecksFailedError, StrataError, StreamHoleError, Usage
+from strata_cdc.binlog.events.index import SUFFIX
+from strata_cdc.errors import (
+    BadData,
+    ChecksFailedError,
+    DamagedFileError,
+    DamagedIndexError,
+    StrataError,
+    StreamHoleError,
+    Usage,
+)
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
@@ -199,6 +208,68 @@ def test_segments_that_were_changed_are_refused(tmp_path: Path) -> None:
     path.write_bytes(content[:-1])
     with pytest.raises(StrataError, match=r"not as it was written|another segment"):
         land_sink(place(tmp_path))
+
+
+def test_a_damaged_index_is_named_and_made_again(tmp_path: Path) -> None:
+    """Wherever a byte of it is wrong: a reader has the right answer or names the file; a landing makes it as it was."""
+    written(tmp_path)
+    land_sink(place(tmp_path, 4000))
+    lake = str(tmp_path / "lake")
+    expected, good = stream_of(tmp_path), landed(tmp_path)
+    paths = sorted((tmp_path / "lake" / "landing" / "s").glob(f"*{SUFFIX}"))
+    assert len(paths) >= 2
+    for path in (paths[0], paths[-1]):
+        content = path.read_bytes()
+        for at in (*range(0, len(content), max(1, len(content) // 25)), len(content) - 6, len(content) - 1):
+            path.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+            found, error = read_or_error(tmp_path)
+            assert found == expected or error is not None
+            assert error is None or (error.file == str(path) and "`strata land`" in (error.remedy or ""))
+            land_sink(place(tmp_path, 4000))
+            assert landed(tmp_path) == good, at
+        for damaged in (b"", content[: len(content) // 2], (paths[1] if path == paths[0] else paths[0]).read_bytes()):
+            path.write_bytes(damaged)
+            with pytest.raises(DamagedIndexError, match=r"transaction index is damaged") as caught:
+                stream_of(tmp_path)
+            assert caught.value.file == str(path)
+            land_sink(place(tmp_path, 4000))
+            assert landed(tmp_path) == good
+    assert LandedStream.open(lake, "s").last_seq == len(expected_commits(expected))
+
+
+def read_or_error(folder: Path) -> tuple[list[Any] | None, DamagedIndexError | None]:
+    try:
+        return stream_of(folder), None
+    except DamagedIndexError as error:
+        return None, error
+
+
+def expected_commits(stream: list[Any]) -> set[int]:
+    return {one[0] for one in stream}
+
+
+def test_a_damaged_index_within_a_segment_says_what_to_restore(tmp_path: Path) -> None:
+    """The one beside it is as good; only where both are damaged nothing can be made of them."""
+    written(tmp_path)
+    land_sink(place(tmp_path, 1 << 20))
+    expected = stream_of(tmp_path)
+    path = next((tmp_path / "lake" / "landing" / "s").glob("*.rows"))
+    index = path.with_name(f"{path.name}{SUFFIX}")
+    inner, beside = path.read_bytes().index(index.read_bytes()), index.read_bytes()
+    content = bytearray(path.read_bytes())
+    content[inner + 40] ^= 0xFF
+    path.write_bytes(content)
+    land_sink(place(tmp_path, 1 << 20))
+    assert stream_of(tmp_path) == expected
+    index.unlink()
+    with pytest.raises(DamagedFileError, match="index in the landed segment is not as it was written") as caught:
+        land_sink(place(tmp_path, 1 << 20))
+    assert caught.value.file == str(path)
+    assert index.name in (caught.value.remedy or "")
+    assert not index.exists()
+    index.write_bytes(beside)
+    land_sink(place(tmp_path, 1 << 20))
+    assert stream_of(tmp_path) == expected
 
 
 def test_a_source_has_one_kind_of_stream(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.binlog.events.xa import Prepared
     from strata_cdc.files.storage import Folder
@@ -87,7 +87,8 @@ def _look_at_newest(folder: Folder, newest: Newest, now: int) -> bool:
     if folder.stamps_of([f"{newest.first}{SUFFIX}"]) != {f"{newest.first}{SUFFIX}": _stamp_of(first)}:
         return False
     remove_leftovers(folder, left)
-    checked = _checked(folder, segments, known, names)
+    _delete_strays(folder, segments, names)
+    checked = _checked(folder, segments, known, _rebuild)
     if checked != known:
         write_newest(folder, replace(newest, indexes=checked))
     _upgrade_if_old(folder, segments)
@@ -100,7 +101,8 @@ def _look_at_all(folder: Folder, limits: LookLimits, now: int) -> None:
     segments = _of_this_kind(folder, names)
     former = read_checked(folder)
     known = former | newest.indexes if newest and former else former
-    checked = _checked(folder, segments, known, names)
+    _delete_strays(folder, segments, names)
+    checked = _checked(folder, segments, known, _rebuild)
     if checked != former:
         write_checked(folder, checked)
     if len(segments) > limits.newest:
@@ -124,15 +126,42 @@ def _upgrade_if_old(folder: Folder, segments: Sequence[str]) -> None:
         upgrade_indexes(folder)
 
 
-def _checked(
-    folder: Folder, segments: Sequence[str], known: Mapping[str, Seen], names: Sequence[str]
-) -> dict[str, Seen]:
-    """Looks at the indexes of segments, and makes those again that are not as they were written; these are checked by
-    the next landing."""
-    present, now = set(segments), int(time.time())
+def repair_indexes(
+    folder: Folder, segments: Sequence[str], rebuild: Callable[[Folder, SegmentName, SegmentSummary | None], None]
+) -> None:
+    """Makes indexes again that are lost or damaged, or that belong to another segment.
+
+    Args:
+        folder: The landing folder.
+        segments: All of its segments.
+        rebuild: Writes the index of a segment; it gets the summary of the segment before it, None for the first.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        StrataError: As `rebuild`.
+    """
+    known = read_checked(folder)
+    checked = _checked(folder, segments, known, rebuild)
+    if checked != known:
+        write_checked(folder, checked)
+
+
+def _delete_strays(folder: Folder, segments: Sequence[str], names: Sequence[str]) -> None:
+    present = set(segments)
     for file in names:
         if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in present:
             folder.delete(file)
+
+
+def _checked(
+    folder: Folder,
+    segments: Sequence[str],
+    known: Mapping[str, Seen],
+    rebuild: Callable[[Folder, SegmentName, SegmentSummary | None], None],
+) -> dict[str, Seen]:
+    """Looks at the indexes of segments, and makes those again that are not as they were written; these are checked by
+    the next landing."""
+    now = int(time.time())
     files = folder.stamps_of([*segments, *(f"{name}{SUFFIX}" for name in segments)])
     checked: dict[str, Seen] = {}
     for at, file in enumerate(segments):
@@ -145,9 +174,13 @@ def _checked(
         if stamp and _is_sound(folder, name, files[file][0], before):
             checked[file] = Seen(*stamp, now)
             continue
-        after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
-        rebuild_index(folder, name, after)
+        rebuild(folder, name, before)
     return checked
+
+
+def _rebuild(folder: Folder, name: SegmentName, before: SegmentSummary | None) -> None:
+    after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
+    rebuild_index(folder, name, after)
 
 
 def _stamp_of(seen: Seen | None) -> tuple[int, int] | None:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from strata_cdc.binlog.bytes.segment import SegmentForm, remove_leftovers, staging_folder, storage_errors
+from strata_cdc.binlog.bytes.segment import (
+    SegmentForm,
+    SegmentName,
+    remove_leftovers,
+    require_form,
+    staging_folder,
+    storage_errors,
+)
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import AlreadyRunningError, BadData, StrataError
 from strata_cdc.files.lock import hold_folder
@@ -23,13 +30,14 @@ from strata_cdc.landing.cut_segments import LandReport
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.landing.recorder import StreamEnd
+from strata_cdc.landing.repair import repair_indexes
 from strata_cdc.position.commit_ts import CommitStep, time_of
 from strata_cdc.ticdc.crossed_rows import crossed_rows
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import next_state, read_contents
 from strata_cdc.ticdc.history import SinkHistory
-from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, SinkCounts, publish_lost_indexes
+from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, SinkCounts, take_out_index
 from strata_cdc.ticdc.landed_schema import SchemaLog
 from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.segment_writer import SegmentWriter
@@ -92,7 +100,7 @@ def land_sink(
         with hold_folder(_local_part(folder), f"landing {sink.source}"):
             try:
                 remove_leftovers(folder, folder.leftovers())
-                publish_lost_indexes(folder)
+                _repair(folder)
                 report = _Landing(sink, folder, wanted, notes).run()
             except AlreadyRunningError:
                 raise  # the state is that of the other landing
@@ -103,6 +111,20 @@ def land_sink(
     except StrataError as error:
         raise error.located(source=sink.source) from error.__cause__
     return report
+
+
+def _repair(folder: Folder) -> None:
+    """Makes the indexes again that are lost (a landing died, or still writes the same) or damaged.
+
+    Raises:
+        DamagedFileError: A segment is not as it was written.
+        LakeUnavailableError: The storage does not answer, or is full.
+        SourceSettingsError: A server's binlog has landed.
+    """
+    segments = [name for name in folder.names() if SegmentName.is_one(name)]
+    if segments and (last := SegmentName.parse(segments[-1])) is not None:
+        require_form(folder, last, SegmentForm.ROWS)
+    repair_indexes(folder, segments, lambda folder, name, _: take_out_index(folder, name))
 
 
 def _local_part(folder: Folder) -> Folder:

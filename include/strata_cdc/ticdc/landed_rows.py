@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName
-from strata_cdc.binlog.events.index import SUFFIX
+from strata_cdc.binlog.events.index import SUFFIX, check_index
 from strata_cdc.changes.arrow import ROW_FIELDS
-from strata_cdc.errors import DamagedFileError, ErrorFacts, StoreFormatError
+from strata_cdc.errors import DamagedFileError, DamagedIndexError, ErrorFacts, StoreFormatError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.position.commit_ts import CommitStep
@@ -31,6 +30,7 @@ from strata_cdc.ticdc.folder import FolderState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from strata_cdc.binlog.bytes.segment import SegmentName
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.files.storage import Folder
     from strata_cdc.landing.landed import LandedSegment
@@ -201,19 +201,24 @@ def _read_contents(file: pa.NativeFile, url: str) -> tuple[SegmentContents, int]
     return decode_stored(zlib.decompress(packed), SegmentContents, newest=FORMAT, file=url, remedy=_REMEDY), begin
 
 
-def publish_lost_indexes(folder: Folder) -> None:
-    """Takes out of segments the indexes that are not beside them: a landing died, or still writes the same.
+def take_out_index(folder: Folder, name: SegmentName) -> None:
+    """Takes the index out of a segment, and puts it beside it.
 
     Raises:
-        DamagedFileError: A segment is not as it was written, or has no index.
+        DamagedFileError: The segment is not as it was written, or has no index.
         LakeUnavailableError: The storage does not answer, or is full.
     """
-    names = folder.names()
-    present = frozenset(names)
-    for name in names:
-        segment = SegmentName.parse(name)
-        if segment is not None and segment.form is SegmentForm.ROWS and f"{name}{SUFFIX}" not in present:
-            folder.write(f"{name}{SUFFIX}", _index_within(folder, name))
+    file = f"{name}{SUFFIX}"
+    folder.write(file, _index_within(folder, str(name)))
+    try:
+        check_index(folder, file)
+    except DamagedIndexError as error:
+        folder.delete(file)
+        raise DamagedFileError(
+            "the index in the landed segment is not as it was written, and none is beside it",
+            file=folder.join(str(name)),
+            remedy=f"Restore {file} from a backup of the lake: the segment's rows may be whole.",
+        ) from error
 
 
 def _index_within(folder: Folder, name: str) -> bytes:

@@ -225,7 +225,7 @@ class SegmentWriter:
 
     def publish(self, state: LandingState) -> SegmentSummary:
         """Ends the segment and publishes it, then the index that it holds. If the process dies in between, the next
-        landing takes the index out of the segment (`publish_lost_indexes`).
+        landing takes the index out of the segment (`land_sink.py`).
 
         Args:
             state: From where the next landing continues.
