@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from strata_cdc import mirrors
 from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.config.settings import Source, SourceSettings
-from strata_cdc.errors import AlreadyRunningError, MirrorDivergedError, SourceSettingsError
+from strata_cdc.errors import AlreadyRunningError, SourceSettingsError, StrataError
 from strata_cdc.mirrors.lock import MirrorLocks
 from strata_cdc.schema.model.definition import TableName
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
@@ -36,6 +37,14 @@ def created(feed: Feed, name: str, ts: int, number: int = 100) -> SinkTable:
 def rows(world: SinkWorld, table: str) -> list[dict[str, Any]]:
     found = mirrors.open(str(world.folder / "lake"), "s", table).to_arrow().drop_columns(["_seq"])
     return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+
+def past_names(
+    world: SinkWorld, at: str | None = None, query: str = "SELECT name FROM shop.a ORDER BY id"
+) -> list[str]:
+    """The names that `strata sql` finds."""
+    done = world.strata("sql", query, *([] if at is None else ["--at", at]), "--format", "jsonl")
+    return [json.loads(line)["name"] for line in done.stdout.splitlines()]
 
 
 def image(key: int, name: str = "x", **more: Any) -> dict[str, Any]:
@@ -100,6 +109,54 @@ def test_the_locks_of_mirrors_are_where_the_store_is(store: str, place: ServerAd
             pass
 
 
+@pytest.mark.parametrize("what", ["data", "_delta_log"])
+def test_a_damaged_mirror_is_made_again(tmp_path: Path, what: str) -> None:
+    """There is no server to dump: its change table has all rows since CREATE TABLE."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, FORMS["csv"])
+    table = created(feed, "a", START + 10)
+    feed.write(table, [Row(START + 11, image(1)), Row(START + 12, image(2))])
+    feed.checkpoint(START + 20)
+    world.run()
+    folder = tmp_path / "lake/mirrors/s/shop/a"
+    files = [path for path in (folder / what).rglob("*") if path.suffix in {".parquet", ".json"}]
+    for path in files[-1:] if what == "_delta_log" else files:
+        path.write_bytes(b"{") if what == "_delta_log" else path.unlink()
+    feed.write(table, [Row(START + 21, image(1, "y"), image(1))])
+    feed.checkpoint(START + 30)
+    said = ""
+    try:
+        world.run()
+    except StrataError as error:
+        said = f"{error} {error.remedy}"
+    said += world.strata("mirror", "list").stdout
+    assert "folder away" in " ".join(said.split())
+    assert "dump --source" not in said
+    folder.rename(tmp_path / "away")
+    assert world.strata("mirror", "update", "--source", "s").returncode == 0
+    assert rows(world, "shop.a") == [image(1, "y"), image(2)]
+
+
+def test_queries_of_the_past_take_commit_timestamps(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, FORMS["csv"])
+    table = created(feed, "a", START + 10)
+    feed.write(table, [Row(START + 11, image(1)), Row(START + 13, image(1, "y"), image(1)), Row(START + 14, image(2))])
+    feed.checkpoint(START + 20)
+    world.run()
+
+    assert past_names(world, str(START + 12)) == ["x"]
+    assert past_names(world, str(START + 13)) == ["y"]
+    assert past_names(world, str(START + 19)) == ["y", "x"]
+    assert "has not landed yet" in world.strata("sql", "SELECT * FROM shop.a", "--at", str(START + 20)).stderr
+    versions = f"SELECT name FROM shop.a FOR SYSTEM_TIME AS OF TIMESTAMP '{START + 12}'"
+    assert past_names(world, query=versions) == ["x"]
+    until = f"SELECT name FROM shop.a FOR SYSTEM_TIME FROM TIMESTAMP '{START + 10}' TO TIMESTAMP '{START + 13}'"
+    assert past_names(world, query=until) == ["x"]
+    later = world.strata("row", "diff", "shop.a", "--from", str(START + 12), "--to", str(START + 13))
+    assert "'x' -> 'y'" in later.stdout
+
+
 def test_a_mirror_in_a_bucket_is_locked_beside_the_store(tmp_path: Path, lake: str) -> None:
     world = SinkWorld(tmp_path, MORE, lake=lake)
     feed = Feed(world.sink, FORMS["csv"])
@@ -141,20 +198,72 @@ def test_a_table_that_was_there_before_the_feed_has_no_mirror(tmp_path: Path) ->
     assert len(world.changes("shop.a")) == 1
 
 
-def test_csv_without_old_values_blocks_a_mirror_at_its_first_update(tmp_path: Path) -> None:
-    """No file shows whether TiCDC splits updates of keys, so that the key before the update is not known."""
+def test_csv_without_old_values_is_applied_by_key(tmp_path: Path) -> None:
+    """TiCDC's default. An update of a key comes as a delete and an insert, so the others keep their keys."""
     world = SinkWorld(tmp_path, MORE)
     feed = Feed(world.sink)
     table = created(feed, "a", START + 5)
-    feed.write(table, [Row(START + 11, image(1))])
-    feed.checkpoint(START + 12)
+    feed.write(table, [Row(START + 11, image(1)), Row(START + 12, image(2)), Row(START + 12, image(3))])
+    feed.write(table, [Row(START + 13, image(2, "z"), image(2))])
+    feed.checkpoint(START + 14)
     world.run()
-    feed.write(table, [Row(START + 13, image(1, "y"), image(1))])
+    again = [Row(START + 15, image(1, "y"), image(1)), Row(START + 16, image(1, None), image(1, "y"))]
+    feed.write(table, [*again, Row(START + 17, None, image(3)), Row(START + 17, image(4))])
+    feed.write(table, again)
+    added = (ID, NAME, SinkColumn("n", default="7"))
+    feed.ddl(table, START + 18, 5, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", added)
+    feed.write(table, [Row(START + 19, image(4, "w", n=8), image(4, n=7))])
+    feed.write(table, [Row(START + 20, image(2, "late"), image(2))], version=START + 5)
+    feed.checkpoint(START + 30)
+    world.run()
+    assert rows(world, "shop.a") == [image(1, None, n=7), image(2, "late", n=7), image(4, "w", n=8)]
+    assert [op for _, op, *_ in world.changes("shop.a")].count("update") == 5
+    assert "follows" in world.strata("mirror", "list").stdout
+    # The rows are known, but not which row each update was of.
+    assert past_names(world, str(START + 15)) == ["y", "z", "x"]
+    assert "output-old-value = true" in world.strata("row", "history", "shop.a", "4").stderr
+
+
+TAKEN = "has a key that no row had|does not fit the mirror's rows"
+UNSPLIT = {
+    "new key": [Row(START + 13, image(9), image(1))],
+    "key that was freed": [Row(START + 13, None, image(2)), Row(START + 13, image(2, "y"), image(1))],
+    "key that was freed earlier": [Row(START + 13, None, image(2)), Row(START + 14, image(2, "y"), image(1))],
+    "chain": [Row(START + 13, image(2, "y"), image(1)), Row(START + 13, image(3, "z"), image(2))],
+    "inserted and new": [Row(START + 13, image(5)), Row(START + 14, image(6), image(5))],
+}
+
+
+@pytest.mark.parametrize("case", UNSPLIT)
+def test_an_update_of_a_key_that_is_not_split_blocks_the_mirror(tmp_path: Path, case: str) -> None:
+    """`output-raw-change-event`, or an old TiCDC: the row that the update has moved is not known."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink)
+    table = created(feed, "a", START + 5)
+    feed.write(table, [Row(START + 11, image(1)), Row(START + 12, image(2))])
+    feed.checkpoint(START + 13)
+    world.run()
+    feed.write(table, UNSPLIT[case])
     feed.checkpoint(START + 20)
-    with pytest.raises(MirrorDivergedError, match=r"images before changes lack _before\.id"):
+    with pytest.raises(StrataError, match=TAKEN) as caught:
         world.run()
-    assert rows(world, "shop.a") == [image(1)]
-    assert len(world.changes("shop.a")) == 2
+    assert "output-old-value = true" in str(caught.value)
+    assert rows(world, "shop.a") == [image(1), image(2)]
+    assert len(world.changes("shop.a")) == 2 + len(UNSPLIT[case])
+    assert "as a source of another name" in (caught.value.remedy or "")
+
+
+def test_rows_that_exchange_their_keys_are_exact(tmp_path: Path) -> None:
+    """Not split, but no key is given up."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink)
+    table = created(feed, "a", START + 5)
+    feed.write(table, [Row(START + 11, image(1, "x")), Row(START + 12, image(2, "y"))])
+    exchanged = [Row(START + 13, image(2, "x"), image(1, "x")), Row(START + 13, image(1, "y"), image(2, "y"))]
+    feed.write(table, exchanged)
+    feed.checkpoint(START + 20)
+    world.run()
+    assert rows(world, "shop.a") == [image(1, "y"), image(2, "x")]
 
 
 def test_values_that_a_sink_may_lack_block_a_mirror(tmp_path: Path) -> None:

@@ -11,22 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata_cdc.arrow_columns import no_rows
-from strata_cdc.errors import MirrorDivergedError
+from strata_cdc.errors import MirrorDivergedError, Usage
 from strata_cdc.mirrors.data_files import read_some_rows
 from strata_cdc.mirrors.key_index import BOUND_BYTES, KeyIndex
 from strata_cdc.mirrors.layout import exact_key
+from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.reduce import reduce_changes
 from strata_cdc.mirrors.staged import Staged
 from strata_cdc.mirrors.vectors import rows_of
 from strata_cdc.tables.convert import exact_schema
 from strata_cdc.tables.port import CommitConflictError
 from strata_cdc.tables.state import only
+from strata_cdc.tables.unknown_before import KEY_MAY_BE_NEW
 from strata_cdc.tables.verbatim import exact_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.mirrors.reduce import Reduced
     from strata_cdc.mirrors.table import Mirror
 
     Pieces = Callable[[], Iterable[pa.Table]]
@@ -95,7 +98,7 @@ class Applier:
             if fresh.num_rows:
                 count += fresh.num_rows
                 rows_under = partial(self._rows_under, staged)
-                staged.add(reduce_changes(fresh, mirror.definition, exact_key(mirror.definition), rows_under))
+                _add(staged, reduce_changes(fresh, mirror.definition, exact_key(mirror.definition), rows_under))
         if count:
             self.mirror = mirror.commit(
                 staged.actions(),
@@ -115,6 +118,15 @@ class Applier:
         schema = mirror.exact_schema
         parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in rows_by_file.items()]
         return pa.concat_tables([no_rows(schema), *parts])
+
+
+def _add(staged: Staged, reduced: Reduced) -> None:
+    try:
+        staged.add(reduced)
+    except MirrorDivergedError as error:
+        if reduced.may_have_new_keys:
+            raise Usage(f"{error.message}; {KEY_MAY_BE_NEW}") from error
+        raise
 
 
 def _named_by(mirror: Mirror) -> tuple[str, ...]:
@@ -143,6 +155,6 @@ def refuse_foreign(mirror: Mirror) -> None:
             source=mirror.source,
             table=str(mirror.table),
             file=mirror.url,
-            remedy=f"Restore the table to version {commit.version - 1} and copy it where it may be changed, or dump it "
-            "again (`strata dump`).",
+            remedy=f"Restore the table to version {commit.version - 1} and copy it where it may be changed, or "
+            f"{MADE_AGAIN}",
         )

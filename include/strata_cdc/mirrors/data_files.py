@@ -17,6 +17,7 @@ from strata_cdc.files.storage import arrow_file_system, lake_errors, write_file
 from strata_cdc.mirrors.actions import LiveFile
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.log import now_ms
+from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.renames import NUMBER, name_in_files, same_as
 from strata_cdc.mirrors.row_bounds import row_groups_within
 from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
@@ -312,7 +313,7 @@ def _gone(where: str) -> DamagedFileError:
     return DamagedFileError(
         "a data file of the mirror is gone: somebody deleted it, or vacuumed the table by a log that was cut",
         file=where,
-        remedy="Restore it from a backup, or dump the table again (`strata dump`).",
+        remedy=f"Restore it from a backup, or {MADE_AGAIN}",
     )
 
 

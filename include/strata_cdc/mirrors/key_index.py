@@ -19,6 +19,7 @@ from strata_cdc.changes.row_hashes import hash_rows
 from strata_cdc.errors import MirrorDivergedError
 from strata_cdc.mirrors.data_files import names_of, read_file_rows, read_some_rows
 from strata_cdc.mirrors.known_files import KnownFiles
+from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.vectors import read_vector
 from strata_cdc.tables.distinct import distinct
 from strata_cdc.tables.state import row_codes
@@ -211,6 +212,6 @@ def _wrong(mirror: Mirror, keys: pa.Table, at: int) -> MirrorDivergedError:
         source=mirror.source,
         table=str(mirror.table),
         file=mirror.url,
-        remedy=f"`strata mirror verify --source {mirror.source} --table {mirror.table}` compares it; `strata dump` "
-        "reads the table again.",
+        remedy=f"`strata mirror verify --source {mirror.source} --table {mirror.table}` compares it. To have it "
+        f"right, {MADE_AGAIN}",
     )

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from strata_cdc.errors import DamagedFileError, LakeUnavailableError
 from strata_cdc.files.storage import Folder, lake_errors, listed, read_file, sync_files
 from strata_cdc.mirrors.log_state import LogState, foreign_commit, info_of, live_file
+from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.position import MirrorPosition
 from strata_cdc.tables.port import CommitConflictError
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
 _CHECKPOINT: Final = ".checkpoint.parquet"
-_ANEW: Final = "Restore `_delta_log`; or move the mirror's folder away, and dump the table again (`strata dump`)."
+_ANEW: Final = f"Restore `_delta_log`; or move the mirror's folder away, and {MADE_AGAIN}"
 
 
 def read_snapshot(url: str, version: int | None = None) -> LogSnapshot | None:

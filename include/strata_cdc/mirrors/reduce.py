@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.mirrors.complete import completed
 from strata_cdc.mirrors.key_index import KeyLookup
 from strata_cdc.mirrors.layout import SEQ
 from strata_cdc.tables.state import ImageChanges, in_order, row_codes, sequence_row
+from strata_cdc.tables.unknown_before import with_keys_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,8 @@ class Reduced(Struct, frozen=True):
     """Keys, or whole rows of a table without a key, with the number of rows that they have before the batch."""
     put: pa.Table
     """Rows after the batch, with `_seq`."""
+    may_have_new_keys: bool = False
+    """Whether keys that are not there show that updates without images before have changed keys."""
 
 
 def reduce_changes(
@@ -50,16 +54,20 @@ def reduce_changes(
         rows_of: Returns the mirror's rows with the given keys, for images that lack columns; of a sequence, its row.
 
     Raises:
-        Usage: An image lacks columns whose values are not known.
+        Usage: An image lacks columns whose values are not known; or an update of which nothing is known before has
+            changed a key.
     """
     ordered = in_order(changes)
+    known = with_keys_before(ordered, definition, key)
+    may_have_new_keys, ordered = known is not ordered, known
     events = ImageChanges.of(ordered, definition)
     seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
     if definition.sequence:
         return _replaced(rows_of(events.before), events, int(seqs[-1]))
     after = completed(events, definition, key, ordered["_missing"], rows_of)
     put = after.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
-    return (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
+    reduced = (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
+    return replace(reduced, may_have_new_keys=may_have_new_keys)
 
 
 def _replaced(rows: pa.Table, events: ImageChanges, seq: int) -> Reduced:

@@ -295,5 +295,6 @@ def _not_logged(span: ChangeSpan, columns: str, what: str) -> PastUnknownError:
     return PastUnknownError(
         f"nobody knows {what}: the binlog has partial images, or values without a type, without {columns}",
         table=str(span.name),
-        remedy="Name other columns, or other transactions. `binlog_row_image = FULL` logs whole rows.",
+        remedy="Name other columns, or other transactions. `binlog_row_image = FULL` logs whole rows; TiCDC writes "
+        "them in CSV with `output-old-value = true`.",
     )

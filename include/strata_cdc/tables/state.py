@@ -216,7 +216,8 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
     if lacking:
         raise Usage(
             f"images before changes lack {', '.join(sorted(lacking))}, which identify a row",
-            remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again.",
+            remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again. TiCDC writes "
+            "them in CSV with `output-old-value = true`.",
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.errors import ErrorFacts, MirrorDivergedError, StrataError, one_line
+from strata_cdc.errors import DamagedFileError, ErrorFacts, MirrorDivergedError, StrataError, one_line
 from strata_cdc.mirrors.apply import refuse_foreign
 from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
 from strata_cdc.mirrors.log import states_since
@@ -54,10 +54,15 @@ class Loss(Struct, frozen=True):
         return MirrorProgress(mirror, None, commits, f"{self.reason}; {remedy}", needs_dump, error, self.reason)
 
 
-def remedy_of(published: Published, source: str, table: TableName) -> str:
-    """What ends that a mirror is blocked."""
+def remedy_of(published: Published, source: str, table: TableName, lost: Loss) -> str:
+    """What ends that a mirror is blocked by a loss."""
     if published.has_server:
         return f"`strata dump --source {source} --table {table}` reads its rows"
+    if lost.is_divergence or (lost.error is not None and lost.error.error == DamagedFileError.__name__):
+        return (
+            "no server could be read again: move the mirror's folder away, and "
+            f"`strata mirror update --source {source}` makes it again from its CREATE TABLE on"
+        )
     return (
         "no server could be read again: leave the table out of `mirrors`, or land a changefeed that has it from its "
         "CREATE TABLE on as a source of another name"

@@ -194,7 +194,8 @@ class MirrorUpdater:
         # Changes by foreign keys without row events would be missing again at once; a table that is not defined, or no
         # longer exists, cannot be read.
         needs_dump = is_there and self._follower.schema_events.unlogged(self._table) is None
-        commits, remedy = update.writer.commits, remedy_of(self._follower.published, self._follower.source, self._table)
+        remedy = remedy_of(self._follower.published, self._follower.source, self._table, update.lost)
+        commits = update.writer.commits
         return update.lost.followed(mirror, commits, remedy, needs_dump=needs_dump)
 
     def _reach_end(self, mirror: Mirror) -> MirrorProgress:

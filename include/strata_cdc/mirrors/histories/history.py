@@ -24,6 +24,7 @@ from strata_cdc.mirrors.data_files import names_in
 from strata_cdc.mirrors.histories.beginning import beginning_of
 from strata_cdc.mirrors.histories.former_names import earliest
 from strata_cdc.mirrors.layout import key_columns, key_names
+from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.position import UNNAMED, Naming
 from strata_cdc.mirrors.renames import is_former, name_in_files
 from strata_cdc.mirrors.table import Mirror
@@ -405,7 +406,7 @@ def history_of(
             "each later state has dead rows",
             source=mirror.source,
             table=str(mirror.table),
-            remedy="Dump the table again (`strata dump`): its history begins there. A longer `--retain-hours` of "
+            remedy=f"Its history begins where it is made again: {MADE_AGAIN} A longer `--retain-hours` of "
             "`strata mirror vacuum` keeps more.",
         )
     life = _life(mirror, table_changes)

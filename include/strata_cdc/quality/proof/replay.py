@@ -14,8 +14,8 @@ from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.tables.convert import convert_exact_rows, exact_schema, state_schema
 from strata_cdc.tables.read import read_columns
-from strata_cdc.tables.state import apply_changes
 from strata_cdc.tables.united import as_schema
+from strata_cdc.tables.unknown_before import apply_by_own_keys
 from strata_cdc.tables.verbatim import exact_changes
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def replay(
     read: Callable[[TableName], Sequence[pa.Table]],
     removals: Sequence[RowRemoval] = (),
     wanted: Callable[[TableName], bool] = lambda _: True,
-    apply: Apply = apply_changes,
+    apply: Apply = apply_by_own_keys,
 ) -> dict[TableName, TableState]:
     """As `replay_source`, from the changes of tables and the removals in stream order and a reader of change tables.
 
