@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NO_SERVER = "it is the folder of a TiCDC sink, and this needs a server"
+NO_POSITION = "the source is the folder of a TiCDC sink, and "
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"
+SECOND, DDL = START + (5 << 18), START + (10 << 18)
 MOMENT = "2026-05-01T15:22:05.810Z"
 DONE: dict[str, list[tuple[str, str]]] = {
-    "run": [("run", "nothing new")],
+    "run": [("run", "nothing new"), (f"run --gtid-set {UUID}", NO_POSITION), ("run --gtid-set x", NO_POSITION)],
     "land": [("land", "transactions"), ("land --files .", "--files is for binlogs"), ("land --follow", NO_SERVER)],
     "snapshot": [("snapshot", NO_SERVER)],
     "track": [("track", "is known up to transaction 5")],
@@ -25,21 +28,50 @@ DONE: dict[str, list[tuple[str, str]]] = {
         ("schema show", "DEFAULT '7'"),
         ("schema history", "ALTER TABLE a ADD COLUMN n INT DEFAULT 7"),
         ("schema diff --from 2026-05-01T15:22:05.790Z", "column n int after name"),
+        (f"schema diff --from {DDL - 1}", "column n int after name"),
+        (f"schema diff --from {DDL}:rows --to {DDL}", "column n int after name"),
+        (f"schema diff --from {DDL}", "no table differs"),
+        (f"schema show --commit-ts {DDL - 1}", "shop.a since transaction 1, baseline"),
+        ("schema show --table shop.zz", "shop.zz"),
+        (f"schema show --commit-ts {DDL}", "DEFAULT '7'"),
+        (f"schema show --commit-ts {DDL} --gtid-set {UUID}", "only one of"),
+        (f"schema show --commit-ts {DDL} --store sqlite:///store.db --source s", "Leave --store out"),
+        (f"schema show --gtid-set {UUID}", NO_POSITION),
+        ("schema show --position binlog.000001:4", NO_POSITION),
+        (f"schema show --commit-ts {START + (200 << 18)}", "has not landed yet"),
+        ("schema diff --from x", NO_POSITION),
     ],
-    "plan": [("plan", "tables     0")],
+    "plan": [("plan", "tables     0"), (f"plan --gtid-set {UUID}", NO_POSITION), ("plan --gtid-set x", NO_POSITION)],
     "decode": [("decode none", "neither a file nor a run")],
     "check": [("check none", "there is no run none")],
     "publish": [("publish none", "there is no run none")],
     "intervals": [("intervals", "shop.a  published")],
     "quarantine": [("quarantine list", "nothing is withheld")],
     "status": [("status", "ended")],
-    "position": [(f"position --time {MOMENT}", "2026-05-01T15:22:05.801000")],
+    "position": [
+        (f"position --time {MOMENT}", "2026-05-01T15:22:05.801000"),
+        (f"position --time {MOMENT} --json", f'"commit_ts": "{START + (20 << 18)}:rows"'),
+        (f"position --commit-ts {SECOND} --json", '"seq": 2'),
+        (f"position --commit-ts {DDL}:rows --json", '"seq": 2'),
+        (f"position --commit-ts {DDL} --json", f'"commit_ts": "{DDL}"'),
+        (f"position --commit-ts {START - 1} --json", '"seq": 0'),
+        (f"position --commit-ts {START + (99 << 18)} --json", '"seq": 5'),
+        (f"position --commit-ts {START + (100 << 18)}", "has not landed yet"),
+        ("position --commit-ts x", "is no commit timestamp"),
+        (f"position --gtid-set {UUID}", NO_POSITION),
+        ("position --gtid-set x", NO_POSITION),
+        ("position --file binlog.000001:4", NO_POSITION),
+    ],
     "cut": [("cut --group g", "there is no group 'g'")],
     "stream": [
         ("stream", '"heartbeat": true'),
         ("stream --from beginning", '"after":{"id":3,"name":"z","n":1}'),
         (f"stream --from {MOMENT}", '"seq":5'),
-        ("stream --from binlog.000001:4", "is a position of a server's binlog"),
+        ("stream --from binlog.000001:4", NO_POSITION),
+        (f"stream --from {UUID}", NO_POSITION),
+        ("stream --from GARBAGE", NO_POSITION),
+        ("stream --until GARBAGE", NO_POSITION),
+        (f"stream --from {DDL}", '"seq":4'),
     ],
     "cache": [("cache --help", "follow")],
     "token": [("token show x", "is not an event token")],
@@ -50,8 +82,17 @@ DONE: dict[str, list[tuple[str, str]]] = {
     "dump": [("dump --table shop.a", NO_SERVER)],
     "serve": [("serve --help", "Usage")],
     "mirror": [("mirror list", "no mirror"), ("mirror verify", "there is no such mirror")],
-    "sql": [("sql 'SELECT * FROM shop.a'", "has no mirror")],
-    "row": [("row history shop.a 1", "'x' -> 'y'")],
+    "sql": [("sql 'SELECT * FROM shop.a'", "has no mirror"), ("sql 'SELECT * FROM shop.zz'", "shop.zz")],
+    "row": [
+        ("row history shop.a 1", "'x' -> 'y'"),
+        (f"row history shop.a 1 --to {SECOND - 1}", "'x'"),
+        (f"row history shop.a 1 --from {SECOND}", "1"),
+        ("row history shop.zz 1", "shop.zz"),
+        ("row diff shop.a 1 --from '2026-05-01T15:22:05.870Z'", "were never dumped"),
+        (f"row diff shop.a 1 --from {UUID}", NO_POSITION),
+        ("row diff shop.a 1 --from GARBAGE", "nor a commit timestamp of TiDB"),
+        (f"row diff shop.a 1 --from {START + (100 << 18)}", "has not landed yet"),
+    ],
     "undo": [(f"undo --table shop.a --from {MOMENT}", NO_SERVER)],
     "redo": [(f"redo --table shop.a --from {MOMENT}", NO_SERVER)],
     "reconcile": [("reconcile", NO_SERVER)],
@@ -93,3 +134,8 @@ def test_it_does_its_work_or_says_why_not(world: SinkWorld, line: str, said: str
     if said == NO_SERVER:
         assert done.returncode == 3
         assert len(done.stderr.strip().splitlines()) == 1
+    if said == NO_POSITION:
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) == 1
+    if done.returncode:
+        assert not any(word in done.stderr for word in ("strata dump", "strata snapshot", "reconcile"))

@@ -174,14 +174,17 @@ def snapshot(source: str) -> Xcom:
 def land(source: str) -> Xcom:
     """Copies what the server has executed and the lake does not have yet, byte for byte."""
     settings = task_settings()
-    with saying(f"land what the server of {source} has executed since", following(LAND)) as tell:
+    is_sink = settings.source(source).is_sink
+    what = f"the changefeed of {source} has written" if is_sink else f"the server of {source} has executed"
+    with saying(f"land what {what} since", following(LAND)) as tell:
         SNAPSHOT(source, settings=settings)
         report = LAND(source, settings=settings)
         tell(LAND.line(report))
         landing = report.landing
         if landing is not None and landing.transactions and landing.seconds:
             tell(f"{landing.bytes / 1e6 / landing.seconds:,.1f} MB a second; up to transaction {landing.last_seq:,}")
-        tell(f"executed by the server: {report.gtid_executed or 'it has no GTIDs'}")
+        if not is_sink:
+            tell(f"executed by the server: {report.gtid_executed or 'it has no GTIDs'}")
     return brief(report)
 
 

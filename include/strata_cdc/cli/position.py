@@ -1,4 +1,4 @@
-"""`strata position`: a time, a GTID set or a file and offset, each in terms of the others.
+"""`strata position`: a time, a GTID set, a file and offset or a commit timestamp, each in terms of the others.
 Not here: looking it up (`landing/landed.py`)."""
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ def position(
     file: Annotated[
         str | None, typer.Option(help="FILE:OFFSET in the server's binlog: the transactions that begin before it.")
     ] = None,
+    commit_ts: Annotated[
+        str | None, typer.Option(help="A commit timestamp of TiDB: everything that was committed up to it.")
+    ] = None,
 ) -> None:
     """Shows where a point of the landed stream is: the last transaction before it, its time, its file and offset."""
     from strata_cdc.progress.find_position import find_position
 
-    given = [value for value in (time, gtid_set, file) if value is not None]
+    given = [value for value in (time, gtid_set, file, commit_ts) if value is not None]
     if len(given) != 1:
-        raise Usage("one of --time, --gtid-set and --file is needed")
+        raise Usage("one of --time, --gtid-set, --file and --commit-ts is needed")
     configured = source_of(source)
-    report = find_position(configured.lake, configured.name, time=parse_time(time), gtid_set=gtid_set, file=file)
+    report = find_position(
+        configured.lake, configured.name, time=parse_time(time), gtid_set=gtid_set, file=file, commit_ts=commit_ts
+    )
     print_report(report.to_json(), as_json=context.obj["json"])

@@ -20,6 +20,7 @@ from strata_cdc.cli.terminal import say
 from strata_cdc.clock import now_micros
 from strata_cdc.config.groups import micros_of
 from strata_cdc.config.settings import load_settings
+from strata_cdc.config.source_kinds import no_gtids
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 from strata_cdc.position.executed import parse_executed
@@ -76,7 +77,10 @@ def run(  # noqa: PLR0913  one for each option
         raise Usage("--follow processes all that is pending, now and later", remedy="Leave out what bounds it.")
     require_matchable(table or ())
     settings = load_settings(os.environ)
-    wanted = _request(settings.source(source).name, since, until, table, gtid_set, failed=failed)
+    found = settings.source(source)
+    if gtid_set is not None and found.is_sink:
+        raise no_gtids(found.name, gtid_set)
+    wanted = _request(found.name, since, until, table, gtid_set, failed=failed)
     if follow:
         _follow(wanted, settings, _seconds_of(every), engine, master, as_json=context.obj["json"])
     elif dry_run:

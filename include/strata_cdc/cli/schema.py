@@ -3,6 +3,7 @@ Not here: the answers and their JSON lines (`schema/answers/`), what people are 
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,11 @@ from strata_cdc.cli.report import print_line, print_lines
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say, say_exactly
 from strata_cdc.cli.track import source_name, store_url
+from strata_cdc.config.settings import load_settings
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.errors import UnknownSourceError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.answers.create_statements import create_statement
 from strata_cdc.schema.answers.lines import written_time
@@ -109,6 +112,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     time: Annotated[
         str | None, typer.Option(help="After the transactions committed before it (ISO 8601, UTC).")
     ] = None,
+    commit_ts: Annotated[str | None, typer.Option(help="A commit timestamp of TiDB: up to it.")] = None,
     table: _Table = None,
     output: _Format = Format.TABLE,
     dialect: Annotated[Dialect | None, typer.Option(help="As CREATE TABLE for this engine, instead.")] = None,
@@ -120,7 +124,14 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
 
     versions, known_as = _store_of(store, source)
     history = History(versions, known_as)
-    at = _position(history, gtid_set, position, time)
+    given = [text for text in (gtid_set, position, time, commit_ts) if text is not None]
+    if len(given) > 1:
+        raise Usage("only one of --gtid-set, --position, --time and --commit-ts can be given")
+    is_named = commit_ts is not None or _is_sink(store, known_as)
+    if given and is_named:
+        at = _any_position(history, _refuse_other(given[0], commit_ts), store, known_as)
+    else:
+        at = _position(history, gtid_set, position, time)
     name = table_name(table) if table is not None else None
     if name is not None:
         require_table(versions, known_as, name)
@@ -167,7 +178,8 @@ def diff(
     source: _Source = None,
     store: _Store = None,
     start: Annotated[
-        str | None, typer.Option("--from", help="A GTID set, FILE:OFFSET or time; by default the stream's start.")
+        str | None,
+        typer.Option("--from", help="GTID set, FILE:OFFSET, time or TiDB timestamp; by default the start."),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="The same; by default the stream's end.")] = None,
     table: _Table = None,
@@ -180,8 +192,8 @@ def diff(
 
     versions, known_as = _store_of(store, source)
     known = History(versions, known_as)
-    before = _any_position(known, start) if start is not None else AtSeq(0)
-    after = _any_position(known, end) if end is not None else AtSeq(known.tracked.seq)
+    before = _any_position(known, start, store, known_as) if start is not None else AtSeq(0)
+    after = _any_position(known, end, store, known_as) if end is not None else AtSeq(known.tracked.seq)
     name = table_name(table) if table is not None else None
     if name is not None:
         require_table(versions, known_as, name)
@@ -217,8 +229,6 @@ def _open(store: str | None, source: str | None) -> SchemaStore:
 
 
 def _position(history: History, gtid_set: str | None, position: str | None, time: str | None) -> StreamPosition:
-    if sum(given is not None for given in (gtid_set, position, time)) > 1:
-        raise Usage("only one of --gtid-set, --position and --time can be given")
     if gtid_set is not None:
         return AtGtidSet(parse_executed(gtid_set))
     if position is not None:
@@ -228,8 +238,27 @@ def _position(history: History, gtid_set: str | None, position: str | None, time
     return AtSeq(history.tracked.seq)
 
 
-def _any_position(history: History, text: str) -> StreamPosition:
-    return _tell_end(history, position_of(history, text))
+def _refuse_other(text: str, commit_ts: str | None) -> str:
+    """The text, if it is what its option takes."""
+    return text if commit_ts is None else str(CommitStep.parse(commit_ts))
+
+
+def _is_sink(store: str | None, source: str) -> bool:
+    """Whether the settings have the source as a sink: then its own positions are named."""
+    return store is None and load_settings(os.environ).source(source).is_sink
+
+
+def _any_position(history: History, text: str, store: str | None, source: str) -> StreamPosition:
+    if store is not None:
+        if COMMIT_STEP.fullmatch(text):
+            raise Usage(
+                "a commit timestamp is looked up in the lake", remedy="Leave --store out: the settings have both."
+            )
+        return _tell_end(history, position_of(history, text))
+    from strata_cdc.progress.find_position import schema_position
+
+    at = schema_position(history, load_settings(os.environ).source(source), text)
+    return at if COMMIT_STEP.fullmatch(text) else _tell_end(history, at)
 
 
 def _tell_end(history: History, position: StreamPosition) -> StreamPosition:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
-from strata_cdc.errors import SourceSettingsError
+from strata_cdc.errors import SourceSettingsError, Usage
 
 if TYPE_CHECKING:
     from strata_cdc.fields import Mistakes
@@ -48,8 +48,25 @@ def no_server(source: str) -> SourceSettingsError:
     return SourceSettingsError(
         "it is the folder of a TiCDC sink, and this needs a server",
         source=source,
-        remedy="`strata run` and `strata status` do without; docs/ticdc.md has what else does. Leave mirrors that wait "
-        "for a dump out of `mirrors`.",
+        remedy="Leave it out for this source: docs/ticdc.md has what works without a server.",
+    )
+
+
+def no_position(source: str, why: str) -> Usage:
+    """The error of a position that means nothing for the folder of a TiCDC sink."""
+    return Usage(
+        f"the source is the folder of a TiCDC sink, and {why}",
+        source=source,
+        remedy="Give a time, or a commit timestamp of TiDB, as in `449012345678901234`; a stream takes tokens, too.",
+    )
+
+
+def no_gtids(source: str, gtid_set: str) -> Usage:
+    """The error of a run of a GTID set, for the folder of a TiCDC sink."""
+    return Usage(
+        f"the source is the folder of a TiCDC sink, and {gtid_set!r} is a GTID set",
+        source=source,
+        remedy="Give a span of time instead.",
     )
 
 

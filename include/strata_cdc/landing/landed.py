@@ -15,6 +15,7 @@ from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName, require_fo
 from strata_cdc.binlog.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
 from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.binlog.protocol.server_files import begins_at
+from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import SourceSettingsError, StreamHoleError, Usage
 from strata_cdc.files.storage import Folder, lake_errors
 from strata_cdc.landing.checked import NEWEST, read_newest
@@ -417,6 +418,8 @@ class LandedStream:
         """
         if not self.segments:
             return 0
+        if not self.has_server:
+            raise no_position(self.source, f"{str(executed) or 'an empty set'!r} is a GTID set")
         if self.has_anonymous():
             raise Usage(
                 "the landed stream has transactions without a GTID, so no GTID set names a point of it",
@@ -460,6 +463,8 @@ class LandedStream:
         Raises:
             Usage: The stream has no such file.
         """
+        if not self.has_server:
+            raise no_position(self.source, f"{position} is a place in a server's files")
         inside = [
             segment
             for segment in self.segments

@@ -13,9 +13,12 @@ from strata_cdc.clock import from_micros, to_micros
 from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, StreamHoleError, Usage
 from strata_cdc.landing.clock_readings import clock_readings
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.port import Executed
 from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.ticdc.land_sink import landed_until
+from strata_cdc.ticdc.landed_steps import seq_at_step
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -40,8 +43,8 @@ class IntervalMark(Struct, frozen=True):
     """A time in the interval, microseconds UTC."""
 
 
-MomentPoint = int | IntervalMark | Executed
-"""A time in microseconds UTC, the end of an interval, or a GTID set."""
+MomentPoint = int | IntervalMark | CommitStep | Executed
+"""A time in microseconds UTC, the end of an interval, a commit timestamp of TiDB, or a GTID set."""
 
 
 def point_of(text: str) -> MomentPoint:
@@ -49,8 +52,8 @@ def point_of(text: str) -> MomentPoint:
 
     Args:
         text: ISO 8601, in UTC unless it has a zone, with up to six digits of a second; such a time after the word
-            `interval`, for the end of the interval that has the time; or what a server prints as `gtid_executed` or
-            `gtid_current_pos`.
+            `interval`, for the end of the interval that has the time; a commit timestamp of TiDB; or what a server
+            prints as `gtid_executed` or `gtid_current_pos`.
 
     Raises:
         Usage: It is none of these.
@@ -59,11 +62,14 @@ def point_of(text: str) -> MomentPoint:
         return _time(text)
     if text.lower().startswith(_INTERVAL):
         return IntervalMark(_time(text[len(_INTERVAL) :].strip()))
+    if COMMIT_STEP.fullmatch(text):
+        return CommitStep.parse(text)
     try:
         return parse_executed(text)
     except InvalidGtidSetError as error:
         raise Usage(
-            f"{text!r} is neither a time nor a GTID set", remedy="A time begins with its date: 2026-02-01 12:00:00."
+            f"{text!r} is neither a time, nor a GTID set, nor a commit timestamp of TiDB",
+            remedy="A time begins with its date: 2026-02-01 12:00:00.",
         ) from error
 
 
@@ -76,11 +82,12 @@ def _time(text: str) -> int:
 
 
 def find_moment(lake: str, source: str, engine: sa.Engine, point: MomentPoint) -> PastMoment:
-    """The moment of a time, of an interval's end, or of a GTID set.
+    """The moment of a time, of an interval's end, of a commit timestamp, or of a GTID set.
 
     Args:
         point: Microseconds UTC on the source's commit clock: the last transaction that was committed up to then, that
-            time included; the end of an interval: all transactions up to it; or a GTID set: exactly these transactions.
+            time included; the end of an interval: all transactions up to it; a commit timestamp: all that was committed
+            up to it, also a DDL that finished with it; or a GTID set: exactly these transactions.
 
     Raises:
         PastUnknownError: The landed stream does not show which transactions had been committed by then.
@@ -92,6 +99,8 @@ def find_moment(lake: str, source: str, engine: sa.Engine, point: MomentPoint) -
     stream = LandedStream.open(lake, source)
     if isinstance(point, int):
         return _moment_of_time(lake, stream, point)
+    if isinstance(point, CommitStep):
+        return PastMoment(seq_at_step(stream, point))
     try:
         return PastMoment(stream.seq_at(point), str(point))
     except (StreamHoleError, Usage):
@@ -137,5 +146,7 @@ def _moment_of_time(lake: str, stream: LandedStream, time: int) -> PastMoment:
 
 def _known_until(lake: str, stream: LandedStream) -> int:
     """The time before which all transactions have landed, microseconds UTC."""
+    if not stream.has_server:
+        return max(stream.clock, landed_until(stream) - 1)
     read = [reading.begin for reading in clock_readings(lake, stream.source) if reading.seq == stream.last_seq]
     return max([stream.clock, *read])

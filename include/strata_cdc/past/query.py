@@ -24,6 +24,7 @@ from strata_cdc.past.needed_rows import NeededRows
 from strata_cdc.past.row_versions import VersionBounds, row_versions
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_rows import LoadedRows, MirrorRows
+from strata_cdc.position.commit_ts import CommitStep
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import OnMissing, open_store
@@ -272,8 +273,18 @@ class QueryMoments:
                 remedy=f"Name the moment, too: `--at '{versions.end.text}'`.",
             )
         if not versions.includes_end:
-            end = self.find(last - 1).seq if isinstance(last, int) else end - 1
+            end = self._seq_before(last, end)
         return VersionBounds(begin, end)
+
+    def _seq_before(self, last: MomentPoint, end: int) -> int:
+        """The last transaction before a moment, which is that of the transaction `end`."""
+        match last:
+            case int():
+                return self.find(last - 1).seq
+            case CommitStep():
+                return self.find(CommitStep(last.ts - 1, is_ddl=True)).seq
+            case _:
+                return end - 1
 
 
 def _point(written: WrittenMoment) -> MomentPoint:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.connection import connect
 from strata_cdc.clock import now_micros
+from strata_cdc.config.source_kinds import no_gtids
 from strata_cdc.counted import counted
 from strata_cdc.errors import (
     ChecksFailedError,
@@ -210,6 +211,8 @@ def plan(
         Usage: The request has no meaning.
     """
     configured = settings.source(source)
+    if gtid_set and configured.is_sink:
+        raise no_gtids(source, gtid_set)
     gtids = parse_executed(gtid_set) if gtid_set else None
     read_own_checks(configured.settings.checks)
     engine = known_store(configured)

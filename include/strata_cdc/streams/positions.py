@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
-from strata_cdc.errors import Usage
+from strata_cdc.config.source_kinds import no_position
+from strata_cdc.errors import InvalidGtidSetError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.domains import DomainSet
@@ -62,13 +63,14 @@ Start = Bound | ServerNow
 """Where a stream may begin: `now` may have been requested before the stream was opened."""
 
 
-def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
+def parse_bound(text: str, source: str, lineage: str = "", *, is_sink: bool = False) -> Bound:
     """Reads `beginning`, `now`, `landed`, a token, a time, FILE:OFFSET, a commit timestamp of TiDB or a GTID set.
 
     Args:
         text: What the user wrote.
         source: Name of the source; a token must be of this source.
         lineage: Lineage of the source.
+        is_sink: Whether the source is the folder of a TiCDC sink, which has no GTIDs.
 
     Raises:
         InvalidTokenError: The text looks like a token, but is not a token, or is damaged.
@@ -86,7 +88,19 @@ def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
         return BinlogPosition.parse(text)
     if COMMIT_STEP.fullmatch(text):
         return CommitStep.parse(text)
-    return parse_executed(text)
+    return _executed_of_sink(text, source) if is_sink else parse_executed(text)
+
+
+def _executed_of_sink(text: str, source: str) -> Executed:
+    """A GTID set, which is refused later; what is none is no position of a sink.
+
+    Raises:
+        Usage: It is none.
+    """
+    try:
+        return parse_executed(text)
+    except InvalidGtidSetError:
+        raise no_position(source, f"{text!r} is no position") from None
 
 
 def parse_time(text: str) -> datetime:

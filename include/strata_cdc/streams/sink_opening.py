@@ -4,17 +4,17 @@ Not here: what people write (`positions.py`), reading from there (`sink_stream.p
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
-from strata_cdc.position.commit_ts import CommitStep, CommitTs, time_of
+from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.streams.positions import Edge, micros
-from strata_cdc.ticdc.landed_rows import SegmentRows
+from strata_cdc.ticdc.landed_steps import seq_of, step_at
 
 if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
@@ -75,7 +75,7 @@ def _begin(landed: LandedStream, start: Start) -> tuple[CommitTs, CommitStep]:
     after = _step_of(landed, start)
     if landed.segments and after < (gone := step_at(landed, landed.first_seq - 1)):
         raise _purged(landed, gone)
-    return _position(landed, _seq_of(landed, after)), after
+    return _position(landed, seq_of(landed, after)), after
 
 
 def _end(landed: LandedStream, until: Bound | None) -> CommitStep | None:
@@ -96,11 +96,7 @@ def _step_of(landed: LandedStream, bound: object) -> CommitStep:
         case datetime():
             return CommitStep.before(micros(bound))
         case _:
-            raise Usage(
-                f"the source is the folder of a TiCDC sink, and {bound} is a position of a server's binlog",
-                source=landed.source,
-                remedy="Give a token, a time, or a commit timestamp of TiDB, as in `449012345678901234`.",
-            )
+            raise no_position(landed.source, f"{bound} is a position of a server's binlog")
 
 
 def _commit_ts(landed: LandedStream, place: SourcePosition) -> CommitTs:
@@ -130,35 +126,6 @@ def _refuse_other_feed(landed: LandedStream, place: SourcePosition) -> CommitTs:
         if following != part.transaction:
             raise _other_feed(landed, position, f"the next commit is {following}, and not {part.transaction}")
     return position
-
-
-def step_at(landed: LandedStream, seq: int) -> CommitStep:
-    """Returns what an ordinal has; of the one before the first, too.
-
-    Raises:
-        DamagedFileError: The segment is not as it was written.
-        StoreFormatError: A former version landed it, and kept no timestamps.
-        LakeUnavailableError: The storage does not answer.
-    """
-    if not landed.segments:
-        return CommitStep(0)
-    if seq < landed.first_seq:
-        return SegmentRows(landed.segments[0]).contents.before
-    segment = landed.segments_of(seq, seq)[0]
-    return SegmentRows(segment).steps()[seq - segment.summary.first_seq]
-
-
-def _seq_of(landed: LandedStream, step: CommitStep) -> int:
-    """The ordinal of the last landed commit up to a step."""
-    if not landed.segments:
-        return 0
-    before = max(landed.seq_before(time_of(step.ts)), landed.first_seq - 1)
-    for segment in landed.segments_after(before):
-        steps = SegmentRows(segment).steps()
-        count = bisect_right(steps, step)
-        if count < len(steps):
-            return segment.summary.first_seq - 1 + count
-    return landed.last_seq
 
 
 def _position(landed: LandedStream, seq: int) -> CommitTs:

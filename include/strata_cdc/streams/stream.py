@@ -84,8 +84,12 @@ class ChangeStream:
         require_matchable(tables)
         self._request = StreamRequest(
             source,
-            parse_bound(start, source.name, source.lineage) if isinstance(start, str) else start,
-            parse_bound(until, source.name, source.lineage) if isinstance(until, str) else until,
+            parse_bound(start, source.name, source.lineage, is_sink=source.is_sink)
+            if isinstance(start, str)
+            else start,
+            parse_bound(until, source.name, source.lineage, is_sink=source.is_sink)
+            if isinstance(until, str)
+            else until,
             follow,
             tuple(tables),
             None if columns is None else frozenset(name.lower() for name in columns),

@@ -166,7 +166,8 @@ class HttpReader:
             async for data in self._read_shared(*self._joined):
                 yield data
             self._joined = None
-            await self._go_alone(parse_bound(self._last, self._shared.source.name, self._shared.source.lineage))
+            source = self._shared.source
+            await self._go_alone(parse_bound(self._last, source.name, source.lineage, is_sink=source.is_sink))
 
     def close(self) -> None:
         """Frees everything."""

@@ -3,6 +3,7 @@ Not here: a reader (`reader.py`), what tokens mean (`position/token.py`)."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Body, Header, Query, Response
@@ -108,13 +109,14 @@ class _Streams:
         try:
             shared = self._of(source)
             require_matchable(table)
-            name, lineage = shared.source.name, shared.source.lineage
+            found = shared.source
+            read = partial(parse_bound, source=found.name, lineage=found.lineage, is_sink=found.is_sink)
             names = tuple(sorted({name.strip().casefold() for name in columns.split(",") if name.strip()}))
             reader = HttpReader(
                 shared,
-                parse_bound(last_event_id or start, name, lineage),
+                read(last_event_id or start),
                 Wish(tuple(sorted(set(table))), names or None),
-                until=parse_bound(until, name, lineage) if until else None,
+                until=read(until) if until else None,
                 heartbeat_seconds=heartbeat,
             )
             if not await reader.open():

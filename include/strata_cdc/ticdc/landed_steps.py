@@ -1,0 +1,78 @@
+"""Commit timestamps of a landed sink, and the ordinals of its commits: each from the other.
+Not here: segments (`landed_rows.py`), times (`landing/landed.py`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import Usage
+from strata_cdc.position.commit_ts import CommitStep, time_of
+from strata_cdc.ticdc.landed_rows import SegmentRows
+
+if TYPE_CHECKING:
+    from strata_cdc.landing.landed import LandedStream
+
+
+def step_at(landed: LandedStream, seq: int) -> CommitStep:
+    """Returns what an ordinal has; of the one before the first, too.
+
+    Raises:
+        DamagedFileError: The segment is not as it was written.
+        StoreFormatError: A former version landed it, and kept no timestamps.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if not landed.segments:
+        return CommitStep(0)
+    if seq < landed.first_seq:
+        return SegmentRows(landed.segments[0]).contents.before
+    segment = landed.segments_of(seq, seq)[0]
+    return SegmentRows(segment).steps()[seq - segment.summary.first_seq]
+
+
+def seq_of(landed: LandedStream, step: CommitStep) -> int:
+    """The ordinal of the last landed commit up to a step; that before the first one if the step is before it.
+
+    Raises:
+        As `step_at`.
+    """
+    if not landed.segments:
+        return 0
+    before = max(landed.seq_before(time_of(step.ts)), landed.first_seq - 1)
+    for segment in landed.segments_after(before):
+        steps = SegmentRows(segment).steps()
+        count = bisect_right(steps, step)
+        if count < len(steps):
+            return segment.summary.first_seq - 1 + count
+    return landed.last_seq
+
+
+def seq_at_step(landed: LandedStream, step: CommitStep) -> int:
+    """As `seq_of`, if all commits up to the step are known.
+
+    Raises:
+        Usage: The source is no sink, has not landed up to there, or its commits of then were deleted by age.
+        DamagedFileError: The segment is not as it was written.
+        StoreFormatError: A former version landed it, and kept no timestamps.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if landed.has_server:
+        raise Usage(
+            f"{step} is a commit timestamp of TiDB, and the source is a server",
+            source=landed.source,
+            remedy="Give a time, or a GTID set.",
+        )
+    end = SegmentRows(landed.segments[-1]).contents.state.end_ts
+    if step.ts >= end:
+        raise Usage(
+            f"what was committed up to {step} has not landed yet: the landed commits are those below {end}",
+            source=landed.source,
+            remedy=f"Run `strata run --source {landed.source}` when the changefeed's checkpoint is later.",
+        )
+    if step < (gone := step_at(landed, landed.first_seq - 1)):
+        raise Usage(
+            f"the commits after {step} were deleted from the lake by age; those after {gone} are there",
+            source=landed.source,
+            remedy="Give a later commit timestamp.",
+        )
+    return seq_of(landed, step)
