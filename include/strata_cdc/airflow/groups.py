@@ -77,7 +77,11 @@ def publish_group(group: str) -> Xcom:
 
 
 # Not if a group failed: Airflow judges a run by its last tasks, and would not see a failure before them.
-@task(trigger_rule="none_failed", map_index_template="{{ task.op_kwargs['group'] }} / {{ task.op_kwargs['source'] }}")
+@task(
+    trigger_rule="none_failed",
+    map_index_template="{{ task.op_kwargs['group'] }} / {{ task.op_kwargs['source'] }}",
+    show_return_value_in_logs=False,
+)
 @deciding
 def source_at_cut(group: str, source: str, groups: Iterable[Xcom]) -> None:
     """Reports the position of a source at its group's newest cut, and which of its tables are not complete there."""
