@@ -33,3 +33,13 @@ def from_micros(micros: int) -> datetime:
 def moment_key(micros: int) -> str:
     """A time as it is written in paths; sorts as text in the order of time."""
     return f"{from_micros(micros):%Y%m%dT%H%M%S.%f}Z"
+
+
+def second_text(micros: int) -> str:
+    """A time as people read it, to the second (UTC)."""
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
+
+
+def exact_text(micros: int) -> str:
+    """A time as people read it, with as many digits of a second as it has (UTC)."""
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")

@@ -13,7 +13,7 @@ from strata_cdc.cli.options import SourceName, Tables, source_of
 from strata_cdc.cli.plan import parse_time
 from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.clock import from_micros
+from strata_cdc.clock import exact_text, second_text
 from strata_cdc.errors import ErrorFacts
 from strata_cdc.store.table_intervals import IntervalState
 
@@ -89,8 +89,8 @@ def _line(entry: TableInterval, end: int) -> _Line:
     return _Line(
         database=entry.database,
         table=entry.table,
-        start=_time(entry.start),
-        end=_time(end),
+        start=exact_text(entry.start),
+        end=exact_text(end),
         state=entry.state,
         rows=entry.rows,
         published_rows=entry.published_rows,
@@ -110,7 +110,7 @@ def _show(source: Source, entries: list[TableInterval]) -> None:
     for entry in entries:
         why = entry.reason.message if entry.reason else ""
         numbers = (f"{entry.rows:,}", f"{entry.published_rows:,}")
-        when = f"{from_micros(entry.start):%Y-%m-%d %H:%M:%S}"
+        when = second_text(entry.start)
         shown.add_row(when, entry.name, str(entry.state), *numbers, why)
     console = Terminal(markup=False)
     console.print(shown if entries else "nothing: no wanted table has such rows")
@@ -120,7 +120,3 @@ def _show(source: Source, entries: list[TableInterval]) -> None:
             "rows that a schema gap held are published automatically when the history knows more.",
             soft_wrap=True,
         )
-
-
-def _time(micros: int) -> str:
-    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")

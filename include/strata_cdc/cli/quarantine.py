@@ -15,7 +15,7 @@ from strata_cdc.cli.options import SourceName, Tables, source_of
 from strata_cdc.cli.plan import parse_time
 from strata_cdc.cli.report import print_line, print_lines
 from strata_cdc.cli.terminal import Terminal, say
-from strata_cdc.clock import from_micros, now_micros
+from strata_cdc.clock import exact_text, now_micros, second_text
 from strata_cdc.counted import counted
 from strata_cdc.errors import ErrorFacts, StrataError, Usage
 from strata_cdc.values import to_plain
@@ -72,7 +72,7 @@ def list_all(
         numbers = (f"{entry.withheld.rows:,}", f"{entry.kept_rows:,}")
         reasons = ", ".join(entry.withheld.reasons)
         shown.add_row(
-            f"{_moment(table_interval.start)}", table_interval.name, str(table_interval.state), *numbers, reasons
+            second_text(table_interval.start), table_interval.name, str(table_interval.state), *numbers, reasons
         )
     Terminal(markup=False).print(shown if entries else "nothing is withheld")
     if entries:
@@ -250,7 +250,7 @@ def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_
     else:
         for outcome in outcomes:
             left = f"; {counted(outcome.left, 'row')} stay withheld" if outcome.left else ""
-            say(f"{done} {counted(outcome.rows, 'row')} of {outcome.table} from {_moment(outcome.interval)}{left}")
+            say(f"{done} {counted(outcome.rows, 'row')} of {outcome.table} from {second_text(outcome.interval)}{left}")
         if not is_meant:
             say("nothing is withheld that is meant")
 
@@ -260,8 +260,8 @@ def _line(entry: InQuarantine) -> _Line:
     return _Line(
         database=interval.database,
         table=interval.table,
-        start=_time(interval.start),
-        end=_time(entry.end),
+        start=exact_text(interval.start),
+        end=exact_text(entry.end),
         state=str(interval.state),
         rows=entry.withheld.rows,
         kept_rows=entry.kept_rows,
@@ -288,7 +288,7 @@ def _is_about(decision: Decision, entry: InQuarantine) -> bool:
 
 def _decisions_of(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
     return tuple(
-        _Decision(str(each.verb), each.because, each.decided_by, _time(each.decided_at), each.done_at is not None)
+        _Decision(str(each.verb), each.because, each.decided_by, exact_text(each.decided_at), each.done_at is not None)
         for each in decisions
     )
 
@@ -324,11 +324,3 @@ def _print_rule(rule: FailedRule) -> None:
 
 def _text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _moment(micros: int) -> str:
-    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
-
-
-def _time(micros: int) -> str:
-    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.clock import from_micros
+from strata_cdc.clock import second_text
 from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.history.historian import Gap
 
@@ -78,7 +78,7 @@ def _head(entry: StoredEntry) -> str:
     came_from = f" from {escape(str(entry.renamed_from))}" if entry.renamed_from else ""
     where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
     by = f"{entry.made_by}{where}{f' {entry.origin.shown}' if entry.is_statement else ''}"
-    when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
+    when = second_text(entry.committed_at)
     return f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]{came_from} [dim]{by}[/dim]"
 
 

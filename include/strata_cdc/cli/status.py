@@ -12,7 +12,7 @@ from rich.table import Table
 
 from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.clock import from_micros, now_micros
+from strata_cdc.clock import now_micros, second_text
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.values import to_plain
@@ -253,4 +253,4 @@ def _landing(state: LandState) -> str:
 
 
 def _time(micros: int) -> str:
-    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}" if micros else "-"
+    return second_text(micros) if micros else "-"

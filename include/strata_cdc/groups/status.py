@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata_cdc.binlog.protocol.server_clocks import Server, corrections
-from strata_cdc.clock import from_micros
+from strata_cdc.clock import second_text
 from strata_cdc.errors import StrataError
 from strata_cdc.groups.logged_times import ADVICE, WAITS
 from strata_cdc.groups.twice import refuse_one_server
@@ -84,8 +84,8 @@ class GroupStatus(Struct, frozen=True):
         if not self.watermark:
             return f"group {self.group}: no watermark yet: {self.held_by} has no interval{why}{unmatched}"
         return (
-            f"group {self.group}: watermark {_time(self.watermark)} UTC, {self.behind_seconds:,.1f} s late, skew "
-            f"{self.skew_seconds:,.1f} s; held by {self.held_by}{why} since {_time(self.held_since)}{unmatched}"
+            f"group {self.group}: watermark {second_text(self.watermark)} UTC, {self.behind_seconds:,.1f} s late, skew "
+            f"{self.skew_seconds:,.1f} s; held by {self.held_by}{why} since {second_text(self.held_since)}{unmatched}"
         )
 
 
@@ -143,10 +143,6 @@ def group_status(group: Group, *, now: int) -> GroupStatus:
         tuple(members),
         first.until,
     )
-
-
-def _time(micros: int) -> str:
-    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
 
 
 def _logged_until(status: SourceStatus, landed: LandedStream) -> int:
