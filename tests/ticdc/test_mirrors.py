@@ -194,7 +194,8 @@ def test_a_table_that_was_there_before_the_feed_has_no_mirror(tmp_path: Path) ->
     assert rows(world, "shop.b") == [image(1)]
     said = world.strata("mirror", "list").stdout + world.strata("status").stdout
     assert "its rows from before the landed stream were never dumped; no server could be read again: leave" in said
-    assert "strata dump" not in said
+    assert "strata dump --from-dumpling" in " ".join(said.split())
+    assert "strata dump --source" not in said
     assert len(world.changes("shop.a")) == 1
 
 

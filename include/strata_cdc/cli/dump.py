@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MEGABYTE = 1 << 20
 
 
-def dump(
+def dump(  # noqa: PLR0913, PLR0917  the options of the command
     context: typer.Context,
     source: SourceName = None,
     table: Tables = None,
@@ -42,6 +42,15 @@ def dump(
     from_shell: Annotated[
         Path | None, typer.Option(help="Take the rows from this folder of MySQL Shell's `util.dump...`.")
     ] = None,
+    from_dumpling: Annotated[
+        str | None, typer.Option(help="Take the rows of a TiCDC source from this folder or URL of Dumpling's export.")
+    ] = None,
+    feed_start: Annotated[
+        int | None, typer.Option(help="The changefeed's start-ts; for an export from before its first commit.")
+    ] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="In which such an export has TIMESTAMP, as in UTC, +08:00, Europe/Berlin.")
+    ] = None,
     mysqld: Annotated[
         str | None, typer.Option(help="The program that a backup is loaded into; by default the one on PATH.")
     ] = None,
@@ -50,12 +59,17 @@ def dump(
 
     Takes no lock and writes nothing on the server. A backup is loaded into a mysqld of its own, in TMPDIR.
     """
-    from strata_cdc.pipeline.dump_source import dump_source, take_backup
+    from strata_cdc.pipeline.dump_source import dump_source, take_backup, take_dumpling
 
     settings = load_settings(os.environ)
     name, patterns = settings.source_name(source), tuple(table or ())
+    _refuse_two(from_mysqldump, from_shell, from_dumpling)
     backup = _backup(from_mysqldump, from_shell)
-    if backup is not None:
+    if from_dumpling is not None:
+        report = take_dumpling(
+            name, patterns, settings=settings, url=from_dumpling, feed_start=feed_start, time_zone=time_zone
+        )
+    elif backup is not None:
         report = take_backup(name, patterns, settings=settings, backup=backup, mysqld=mysqld)
     else:
         with _progress_bars() as tell:
@@ -68,12 +82,15 @@ def dump(
     report.raise_if_wrong()
 
 
+def _refuse_two(*given: Path | str | None) -> None:
+    if sum(one is not None for one in given) > 1:
+        raise Usage("--from-mysqldump, --from-shell and --from-dumpling exclude each other: read one after the other")
+
+
 def _backup(from_mysqldump: Path | None, from_shell: Path | None) -> Backup | None:
     from strata_cdc.mirrors.dump.backups.mysqldump import MysqldumpFile
     from strata_cdc.mirrors.dump.backups.shell_dump import ShellDump
 
-    if from_mysqldump is not None and from_shell is not None:
-        raise Usage("--from-mysqldump and --from-shell exclude each other: read one after the other")
     if from_mysqldump is not None:
         return MysqldumpFile(from_mysqldump)
     return None if from_shell is None else ShellDump(from_shell)

@@ -45,7 +45,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "retain": ("strata retain --source shop",),
     "housekeep": ("strata housekeep --dry-run",),
     "views": ("strata views --source shop --dialect duckdb", "strata views --history --dialect spark"),
-    "dump": ("strata dump --table shop.orders", "strata dump --from-mysqldump backup.sql"),
+    "dump": (
+        "strata dump --table shop.orders",
+        "strata dump --from-mysqldump backup.sql",
+        "strata dump --from-dumpling export",
+    ),
     "serve": ("strata serve", "strata serve --host 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem"),
     "sql": (
         "strata sql --at '2026-11-20 10:00' \"SELECT state, COUNT(*) FROM shop.orders GROUP BY state\"",

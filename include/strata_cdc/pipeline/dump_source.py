@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.errors import Usage
 from strata_cdc.lake.known_lake import known_store
+from strata_cdc.mirrors.dump.backups.take_export import ExportFacts, take_export
 from strata_cdc.mirrors.dump.backups.take_in import take_in
 from strata_cdc.mirrors.dump.catch_up import CatchUp
 from strata_cdc.mirrors.dump.choose_tables import tables_to_dump
@@ -20,8 +21,13 @@ from strata_cdc.mirrors.renames import renames_by
 from strata_cdc.pipeline.ingest import first_snapshot, refuse_statement_format
 from strata_cdc.pipeline.plan.pending import MEGABYTE
 from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.patterns import matches
 from strata_cdc.selection.wanted import folds_names
 from strata_cdc.store.read_again import ReadAgainLedger
+from strata_cdc.ticdc.export_folder import read_export
+from strata_cdc.ticdc.folder import read_checkpoint
+from strata_cdc.ticdc.land_settings import land_sink_source
+from strata_cdc.tracking.notice_ddl import track_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +98,7 @@ def dump_source_of(
     ledger = ReadAgainLedger(engine)
     return DumpSource(
         name=source.name,
-        address=source.address,
+        server=source.server,
         lake=source.lake,
         store=SchemaStore(engine),
         catch_up=CatchUp(source, engine, lambda: refuse_statement_format(source)),
@@ -100,6 +106,7 @@ def dump_source_of(
         renames=renames_by(source.settings.mirror_renames, folded=folds_names(source.name, engine)),
         begin=begin,
         done=lambda table: ledger.done(source.name, table.database, table.table),
+        lock_place=source.lock_place,
     )
 
 
@@ -132,6 +139,56 @@ def take_backup(
         return chosen
 
     return take_in(of, backup, choose, mysqld=mysqld)
+
+
+def take_dumpling(
+    source: str,
+    patterns: Sequence[str] = (),
+    *,
+    settings: Settings,
+    url: str,
+    feed_start: int | None = None,
+    time_zone: str | None = None,
+) -> DumpReport:
+    """Makes mirrors of a sink's tables from an export by Dumpling, after landing and tracking what the sink has.
+
+    Args:
+        source: The source's name.
+        patterns: As those of `dump_source`, of the export's tables.
+        settings: The settings.
+        url: Folder or URL of the export.
+        feed_start: The start-ts of the changefeed: only for an export from before its first commit.
+        time_zone: In which the export has TIMESTAMP.
+
+    Raises:
+        Usage: The source is no sink, the folder is no export, no table matches, or the sink has not all commits after
+            the export.
+        BadData: The export is not whole.
+        StrataError: The only table failed.
+    """
+    found = settings.source(source)
+    if not found.is_sink:
+        raise Usage(
+            "the source is a server, and an export by Dumpling is of TiDB",
+            source=source,
+            remedy="`strata dump` reads the rows from the server; it also takes --from-mysqldump and --from-shell.",
+        )
+    engine = known_store(found)
+    export = read_export(url)
+    # First: all below it has landed afterwards.
+    checkpoint = read_checkpoint(found.settings.url or "")
+    land_sink_source(found)
+    track_source(found, engine)
+    due = tables_to_dump(found, engine, patterns, _wrong_by(engine, source))
+    chosen = [table for table in due if table in export.tables]
+    if patterns and not chosen:
+        raise Usage(f"the export has no table {', '.join(patterns)}", source=source)
+    if not patterns:
+        # Of these no row has landed: the report says so.
+        wanted = [table for table in export.tables if matches(table, found.settings.mirrors, folded=False)]
+        chosen += [table for table in wanted if not SchemaStore(engine).timeline(source, [table])]
+    facts = ExportFacts(checkpoint, feed_start, time_zone)
+    return take_export(dump_source_of(found, engine), export, chosen, facts)
 
 
 def _wrong_by(engine: sa.Engine, source: str) -> Callable[[Mirror], bool]:

@@ -145,6 +145,16 @@ def next_state(contents: SinkContents, read: Mapping[str, int], known: FolderSta
     return FolderState(contents.checkpoint_ts, digests, sequences)
 
 
+def read_checkpoint(url: str) -> int:
+    """The timestamp below which a sink's folder has all rows.
+
+    Raises:
+        Usage: The folder is no sink.
+        LakeUnavailableError: The storage does not answer.
+    """
+    return _checkpoint(url.rstrip("/"))
+
+
 def _checkpoint(root: str) -> int:
     content = read_file(f"{root}/{METADATA}")
     if content is None:

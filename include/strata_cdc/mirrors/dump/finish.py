@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from strata_cdc.config.source_kinds import no_server
 from strata_cdc.errors import SchemaGapError
 from strata_cdc.mirrors.dump.exact import NotRepeatableError, exact_rows
 from strata_cdc.mirrors.dump.folder import DumpFolder
@@ -42,7 +43,8 @@ class DumpSource(Struct, frozen=True):
     """What a dump needs of its source."""
 
     name: str
-    address: ServerAddress
+    server: ServerAddress | None
+    """None for the folder of a sink."""
     lake: str
     store: SchemaStore
     catch_up: Callable[[], None]
@@ -55,6 +57,19 @@ class DumpSource(Struct, frozen=True):
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
     """What will happen to a table's columns that get another name."""
     limits: DumpLimits = DumpLimits()
+    lock_place: ServerAddress | str | None = None
+    """What holds the locks of a sink's mirrors if the lake is at a URL; those of a server are there."""
+
+    @property
+    def address(self) -> ServerAddress:
+        """Its server.
+
+        Raises:
+            SourceSettingsError: It is the folder of a sink.
+        """
+        if self.server is None:
+            raise no_server(self.name)
+        return self.server
 
 
 class DumpedMirror(Struct, frozen=True):
@@ -126,27 +141,53 @@ def make_mirror(
     # The server logs rows of such a table, but does not keep them.
     logged = changes_of(stream, source.store, window, table, definition) if is_kept else iter(())
     changes = count.passing(logged)
+    folder = DumpFolder(source.lake, source.name, table)
+    rows = exact_rows(batches, changes, definition, folder, source.limits)
+    return DumpedMirror(create_mirror(source, table, version, (stream, window.last_seq), rows), count.rows)
+
+
+def create_mirror(
+    source: DumpSource,
+    table: TableName,
+    version: SchemaVersion,
+    at: tuple[LandedStream, int],
+    rows: Iterator[pa.Table],
+) -> MirrorPosition:
+    """The mirror of a table with these rows, instead of the one that there may be.
+
+    Args:
+        source: The source, and where its mirrors are.
+        table: The table.
+        version: Its version at the position.
+        at: The stream, and the ordinal of the last transaction that the rows have.
+        rows: The rows, in `exact_mirror_schema`.
+
+    Raises:
+        AlreadyRunningError: Other processes write to the mirror all the time.
+        LakeUnavailableError: The storage refuses, or is full.
+    """
+    stream, seq = at
     position = MirrorPosition(
-        seq=window.last_seq,
-        gtid_executed=str(stream.executed_at(window.last_seq)),
-        committed_at=stream.clock_at(window.last_seq),
+        seq=seq,
+        gtid_executed=str(stream.executed_at(seq)),
+        committed_at=stream.clock_at(seq),
         schema_version=version.version_id,
     )
-    locks = MirrorLocks(source.lake, source.name, source.address, wait_seconds=_WAIT_SECONDS)
+    locks = MirrorLocks(source.lake, source.name, source.server or source.lock_place, wait_seconds=_WAIT_SECONDS)
     with locks.alone(table, purpose="making this mirror from a dump"):
         replaced = _ended(source, Mirror.open(source.lake, source.name, table), stream, position)
         Mirror.create(
             source.lake,
             source.name,
             table,
-            definition,
-            exact_rows(batches, changes, definition, DumpFolder(source.lake, source.name, table), source.limits),
+            version.definition,
+            rows,
             position,
             mode=source.mode,
             renames=source.renames(table),
             replacing=replaced,
         )
-    return DumpedMirror(position, count.rows)
+    return position
 
 
 def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, position: MirrorPosition) -> Mirror | None:

@@ -64,8 +64,8 @@ def remedy_of(published: Published, source: str, table: TableName, lost: Loss) -
             f"`strata mirror update --source {source}` makes it again from its CREATE TABLE on"
         )
     return (
-        "no server could be read again: leave the table out of `mirrors`, or land a changefeed that has it from its "
-        "CREATE TABLE on as a source of another name"
+        "no server could be read again: leave the table out of `mirrors`, or begin with an export (`strata dump "
+        "--from-dumpling DIR`), or land a changefeed that has it from its CREATE TABLE on as a source of another name"
     )
 
 
