@@ -1,4 +1,4 @@
-"""How fast a TiCDC folder is read: CSV and canal-json to Arrow, by file and in order.
+"""How fast a TiCDC folder is read: CSV and canal-json to Arrow, by file, in order, and into landed segments.
 
 Run it: `python -m bench ticdc [ROWS]` (default 500,000).
 """
@@ -19,6 +19,7 @@ from strata_cdc.ticdc.cursors import read_rows
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import read_contents
 from strata_cdc.ticdc.history import SinkHistory
+from strata_cdc.ticdc.land_sink import SinkPlace, land_sink
 from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.windows import SinkWindows
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
@@ -43,6 +44,7 @@ FORMS = {
     "canal-json": FeedForm(protocol="canal-json"),
 }
 OPERATIONS = "IIUD"
+ROWS_OF_A_COMMIT = 10
 
 
 def rows(count: int) -> list[Row]:
@@ -52,7 +54,8 @@ def rows(count: int) -> list[Row]:
         image = {"id": at, "customer": at % 997, "name": f"customer {at % 997}", "price": f"{at % 1000}.25"}
         image |= {"made": "2026-11-27 10:11:12", "note": f"a note about the order {at}, with some words in it"}
         op = OPERATIONS[at % 4]
-        found.append(Row(START + 1 + at // 10, None if op == "D" else image, None if op == "I" else image))
+        ts = START + 1 + at // ROWS_OF_A_COMMIT
+        found.append(Row(ts, None if op == "D" else image, None if op == "I" else image))
     return found
 
 
@@ -99,7 +102,11 @@ def measure(name: str, form: FeedForm, changes: list[Row], folder: str) -> None:
             held.append(pa.total_allocated_bytes())
         return count
 
-    for what, work in (("to Arrow", to_arrow), ("in order, once", in_order)):
+    def land() -> int:
+        with tempfile.TemporaryDirectory() as lake:
+            return land_sink(SinkPlace(folder, lake, "bench", settings)).transactions * ROWS_OF_A_COMMIT
+
+    for what, work in (("to Arrow", to_arrow), ("in order, once", in_order), ("landed", land)):
         seconds, read = least(work)
         print(f"{name:24}{what:16}{size / seconds:7.0f} MB/s {read / seconds / 1e6:6.2f} M rows/s  ({size:.0f} MB)")
     print(f"{'':24}most of Arrow's memory: {max(held) / 1e6:.0f} MB")

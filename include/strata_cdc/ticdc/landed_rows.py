@@ -15,7 +15,6 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
@@ -29,6 +28,9 @@ from strata_cdc.ticdc.folder import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
 
     from strata_cdc.binlog.bytes.segment import SegmentName
     from strata_cdc.binlog.kernels.arrays import Ints
@@ -176,11 +178,9 @@ def encode_part(batches: Sequence[pa.RecordBatch]) -> bytes:
     return content
 
 
-def encode_steps(steps: Sequence[CommitStep]) -> bytes:
-    """What has each ordinal, as an Arrow stream."""
-    stamps: Ints = np.fromiter((step.ts for step in steps), np.int64, len(steps))
-    is_ddl = pa.array([step.is_ddl for step in steps], pa.bool_())
-    return encode_part([pa.RecordBatch.from_arrays([pa.array(stamps), is_ddl], names=["ts", "is_ddl"])])
+def encode_steps(stamps: Ints, is_ddl: npt.NDArray[np.bool_]) -> bytes:
+    """What has each ordinal, as an Arrow stream: the timestamp, and whether it is that of a DDL."""
+    return encode_part([pa.RecordBatch.from_arrays([pa.array(stamps), pa.array(is_ddl)], names=["ts", "is_ddl"])])
 
 
 def encode_contents(contents: SegmentContents) -> bytes:

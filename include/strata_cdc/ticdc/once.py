@@ -49,21 +49,24 @@ def each_once(rows: pa.Table, table: TableName, key: tuple[str, ...], files: Seq
     Raises:
         DamagedFileError: The table has no key, and neither have its rows; or repeats of a row differ.
     """
+    # Whole rows are moved only where they have to be: few are repeats.
+    placed = rows.select(["ts", "op", "file", "number"])
     keys = _keys(rows, table, key, files)
-    keyed = rows
+    keyed = placed
     for name, column in keys.items():
         keyed = keyed.append_column(name, column)
-    order = [(name, "ascending") for name in ("ts", "op", *keys, "file", "number")]
-    keyed = keyed.take(pc.sort_indices(keyed, sort_keys=order)).combine_chunks()
-    is_repeat = _same_as_before(keyed, ("ts", "op", *keys))
+    order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in ("ts", "op", *keys, "file", "number")])
+    is_repeat = _same_as_before(keyed.take(order), ("ts", "op", *keys))
     repeats = pc.sum(is_repeat).as_py() or 0
     if repeats:
-        _check_repeats(keyed, is_repeat, table, files)
-        keyed = keyed.filter(pc.invert(is_repeat))
-    rank = pc.not_equal(keyed["op"], int(Operation.DELETE))
-    ranked = keyed.select(["ts", "file", "number"]).append_column("rank", rank.cast(pa.int8()))
+        rows = rows.take(order)
+        _check_repeats(rows, is_repeat, table, files)
+        rows = rows.filter(pc.invert(is_repeat))
+        placed = rows.select(placed.column_names)
+    rank = pc.not_equal(placed["op"], int(Operation.DELETE))
+    ranked = placed.append_column("rank", rank.cast(pa.int8()))
     stream = pc.sort_indices(ranked, sort_keys=[(name, "ascending") for name in ("ts", "rank", "file", "number")])
-    return keyed.select(rows.column_names).take(stream), repeats
+    return rows.take(stream), repeats
 
 
 def _keys(rows: pa.Table, table: TableName, key: tuple[str, ...], files: Sequence[str]) -> dict[str, pa.ChunkedArray]:

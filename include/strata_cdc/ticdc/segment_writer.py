@@ -17,7 +17,7 @@ from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentS
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.files.storage import TEMPORARY_SUFFIX
 from strata_cdc.position.clock import CommitClock
-from strata_cdc.position.commit_ts import time_of
+from strata_cdc.position.commit_ts import LOGICAL_BITS
 from strata_cdc.ticdc.landed_rows import (
     COMMITS,
     MAGIC,
@@ -78,7 +78,7 @@ class _Commits(Struct):
             sids=(),
             sid_numbers=np.full(count, -1, np.int64),
             numbers=np.zeros(count, np.int64),
-            committed_at=np.array([clock.advance(time) for time in times.tolist()], np.int64),
+            committed_at=_advanced(clock, times),
             commit_timestamps=times,
             incidents=(),
             marks=(),
@@ -96,20 +96,20 @@ class _Commits(Struct):
             split_maps=none,
         )
 
-    def add(self, steps: tuple[CommitStep, ...], sizes: Ints, rows: Ints, tables: Ints) -> None:
+    def add(self, stamps: Ints, sizes: Ints, rows: Ints, tables: Ints) -> None:
         """Adds the commits of a window.
 
         Args:
-            steps: The commits.
+            stamps: The timestamps of the commits.
             sizes: Their bytes.
             rows: The commit of each row, from 0.
             tables: The table of each row.
         """
         # One entry for each commit and table, in order.
         pairs, counts = np.unique(rows << 32 | tables, return_counts=True)
-        ends = np.searchsorted(pairs >> 32, np.arange(len(steps)), side="right")
+        ends = np.searchsorted(pairs >> 32, np.arange(len(stamps)), side="right")
         self.sizes.append(sizes)
-        self.times.append(np.array([time_of(step.ts) for step in steps], np.int64))
+        self.times.append((stamps >> LOGICAL_BITS) * 1000)
         self.entries_end.append(ends + self.entries)
         self.entry_tables.append(pairs & 0xFFFFFFFF)
         self.entry_rows.append(counts)
@@ -128,7 +128,7 @@ class SegmentWriter:
         """
         self.name = SegmentName(after.ordinal + 1, f"{COMMITS}.{after.ordinal + 1:06d}", 0, SegmentForm.ROWS)
         self._folder, self._after, self._before = folder, after, before
-        self._steps: list[CommitStep] = []
+        self._stamps: list[Ints] = [np.zeros(0, np.int64)]
         self._file = SegmentFile(folder, MAGIC)
         self._commits = _Commits()
         self._held: dict[tuple[tuple[str, str], str, str], list[pa.RecordBatch]] = defaultdict(list)
@@ -180,9 +180,10 @@ class SegmentWriter:
             tables.append(np.full(len(seqs), number, np.int64))
         sizes = np.ceil(weights).astype(np.int64)
         begins = begin + np.cumsum(sizes) - sizes
-        self._steps += window.steps
-        self._commits.add(window.steps, sizes, np.concatenate(rows), np.concatenate(tables))
-        self._commits.ddl_seqs += [first + at for at, step in enumerate(window.steps) if step.is_ddl]
+        self._stamps.append(np.fromiter((step.ts for step in window.steps), np.int64, count))
+        self._commits.add(self._stamps[-1], sizes, np.concatenate(rows), np.concatenate(tables))
+        if window.ddl:
+            self._commits.ddl_seqs += [first + at for at, step in enumerate(window.steps) if step.is_ddl]
         self._schema += [_at(change, int(begins[change.seq - first])) for change in schema]
         self._unlogged += [
             _unlogged(hole, int(begins[hole.seq - first])) for hole in window.rows if isinstance(hole, Hole)
@@ -235,7 +236,9 @@ class SegmentWriter:
             LakeUnavailableError: The storage refuses or is full.
         """
         self._write_held()
-        steps = encode_steps(self._steps)
+        stamps, is_ddl = np.concatenate(self._stamps), np.zeros(self.transactions, np.bool_)
+        is_ddl[np.array(self._commits.ddl_seqs, np.int64) - self._after.seq - 1] = True
+        steps = encode_steps(stamps, is_ddl)
         place = LandedSteps(self._file.size, len(steps), zlib.crc32(steps))
         self._file.append(steps)
         contents = SegmentContents(
@@ -301,6 +304,13 @@ class SegmentWriter:
         """Removes what was written."""
         self._file.discard()
         Path(self._index_path).unlink(missing_ok=True)
+
+
+def _advanced(clock: CommitClock, times: Ints) -> Ints:
+    """The time of each commit on the clock, which is then at the last one."""
+    on_clock = np.maximum.accumulate(np.maximum(times, clock.now))
+    clock.advance(int(on_clock[-1]))
+    return on_clock
 
 
 def _at(change: LandedSchemaChange, offset: int) -> LandedSchemaChange:
