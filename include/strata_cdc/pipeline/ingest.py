@@ -289,8 +289,8 @@ def _publish(lake: str, engine: sa.Engine, publication: Publication) -> Iterator
             require_closed(connection, publication.plan.source, interval)
         store_verdicts(connection, stored_verdicts(publication, judged_at=now_micros()))
     plan = publication.plan
-    newest = max(interval.start for interval in plan.intervals)
-    note_published(lake, plan.source, newest, plan.run)
+    if plan.intervals:
+        note_published(lake, plan.source, max(interval.start for interval in plan.intervals), plan.run)
     for outcome in publication:
         decided = _decided(engine, publication.plan, outcome)
         if decided is None:
