@@ -66,7 +66,7 @@ def check(
     _show(verdicts, as_json=as_json)
     docs = complete_docs(run_folder(configured.lake, configured.name, run))
     if docs and not as_json:
-        Terminal(markup=False).print(f"Data Docs: {docs}", style="dim", soft_wrap=True)
+        Terminal().print(f"Data Docs: {docs}", style="dim", soft_wrap=True)
     errors = [(verdict.interval, failure) for verdict in verdicts for failure in verdict.errors]
     if errors:
         first = errors[0][1]
@@ -88,7 +88,7 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
     if as_json:
         print_report({"files": [finding.to_json() for finding in findings]}, as_json=True)
     else:
-        print_findings(Terminal(), str(source.settings.checks), findings)
+        print_findings(Terminal(markup=True), str(source.settings.checks), findings)
     return Usage.exit_code if any(finding.severity is FindingSeverity.ERROR for finding in findings) else 0
 
 
@@ -106,7 +106,7 @@ def _show_table(source: Source, table: str, *, as_json: bool) -> int:
 
 
 def _print_rules(checked: CheckedTable) -> None:
-    console = Terminal(markup=False)
+    console = Terminal()
     shown = Table(
         "expectation", "of", "severity", "versions", "owner", "why", title=checked.table, title_justify="left"
     )
@@ -140,7 +140,7 @@ def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
     """A bar of the rows that are judged, on a terminal."""
     from strata_cdc.quality.check.progress import CheckProgress
 
-    console = Terminal(markup=False, stderr=True)
+    console = Terminal(stderr=True)
     columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[counts]}"), TimeElapsedColumn())
     is_off = not (is_shown and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=is_off) as bar:
@@ -158,7 +158,7 @@ def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:
     if as_json:
         print_report({"intervals": [to_plain(verdict) for verdict in verdicts]}, as_json=True)
         return
-    console = Terminal(markup=False)
+    console = Terminal()
     failures = [failure for verdict in verdicts for failure in verdict.failures]
     console.print(f"{counted(sum(verdict.checks for verdict in verdicts), 'check')} run, {len(failures)} failed")
     if failures:

@@ -115,7 +115,7 @@ def demo(context: typer.Context) -> int:
         for item in shown:
             print_line(item)
         return 0
-    terminal = Terminal()
+    terminal = Terminal(markup=True)
     wrong = 0
     for item in shown:
         if isinstance(item, DemoStatement):

@@ -49,7 +49,7 @@ def _tell(context: typer.Context, kind: str, name: str, findings: Sequence[Findi
         for finding in findings:
             print_line({kind: name, **finding.to_json()})
     else:
-        print_findings(Terminal(), name if kind == "source" else f"group {name}", findings)
+        print_findings(Terminal(markup=True), name if kind == "source" else f"group {name}", findings)
 
 
 def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -> None:

@@ -113,7 +113,7 @@ def _progress_bars() -> Iterator[Callable[[DumpProgress], None]]:
     """A bar for each table that is being read."""
     console = Terminal(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,.0f} rows, {task.fields[megabytes]:,.1f} MB, {task.fields[left]}"),
         TimeElapsedColumn(),

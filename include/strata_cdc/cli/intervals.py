@@ -112,7 +112,7 @@ def _show(source: Source, entries: list[TableInterval]) -> None:
         numbers = (f"{entry.rows:,}", f"{entry.published_rows:,}")
         when = second_text(entry.start)
         shown.add_row(when, entry.name, str(entry.state), *numbers, why)
-    console = Terminal(markup=False)
+    console = Terminal()
     console.print(shown if entries else "nothing: no wanted table has such rows")
     if any(entry.state in {IntervalState.FAILED, IntervalState.HELD} for entry in entries):
         console.print(

@@ -107,7 +107,7 @@ def _progress_bar(source: str) -> Iterator[Tell]:
     if not console.is_terminal:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     columns = (
-        TextColumn("landing {task.description}"),
+        TextColumn("landing {task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("transactions, {task.fields[megabytes]:,.1f} MB{task.fields[lag]}"),

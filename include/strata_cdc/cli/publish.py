@@ -41,7 +41,7 @@ def _show(report: PublishReport) -> None:
         versions = ", ".join(str(version) for version in entry.schema_versions)
         numbers = (entry.delta_version, entry.changed)
         shown.add_row(entry.table, f"{entry.rows:,}", versions, *map(str, numbers))
-    console = Terminal(markup=False)
+    console = Terminal()
     console.print(shown)
     if report.cleared:
         console.print("the run was published before, and its staged files are cleared: nothing was done")

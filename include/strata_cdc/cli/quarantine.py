@@ -74,7 +74,7 @@ def list_all(
         shown.add_row(
             second_text(table_interval.start), table_interval.name, str(table_interval.state), *numbers, reasons
         )
-    Terminal(markup=False).print(shown if entries else "nothing is withheld")
+    Terminal().print(shown if entries else "nothing is withheld")
     if entries:
         say(f"`strata quarantine show --source {configured.name}` shows more of each, and the choices.")
 

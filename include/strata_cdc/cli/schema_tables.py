@@ -130,4 +130,4 @@ def _described(column: Column) -> str:
 
 def _console() -> Terminal:
     # Lines are cut by nobody: a pipe has no width.
-    return Terminal(soft_wrap=True)
+    return Terminal(markup=True, soft_wrap=True)

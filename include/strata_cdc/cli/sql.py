@@ -93,7 +93,7 @@ def _show(answer: Answer, file: TextIO) -> None:
         shown.add_column(name, justify="right" if kind.is_number else "left")
     for row in json_rows(answer):
         shown.add_row(*("NULL" if value is None else str(value) for value in row))
-    Terminal(file=file, markup=False, highlight=False).print(shown)
+    Terminal(file=file, highlight=False).print(shown)
     at = "" if answer.moment is None else f" as of transaction {answer.moment.seq:,}"
     say(f"{counted(answer.rows.num_rows, 'row')}{at}", err=True)
 

@@ -57,7 +57,7 @@ def status(
         for state, numbers in zip(states, metrics, strict=True):
             print_line({**state.to_json(), **to_plain(numbers)})
         return
-    console = Terminal()
+    console = Terminal(markup=True)
     for state, numbers, of in zip(states, metrics, sources, strict=True):
         _print(console, state, numbers)
         for table in state.lost:
@@ -74,7 +74,7 @@ def _of_group(context: typer.Context, name: str) -> None:
     if context.obj["json"]:
         print_line(state.to_json())
         return
-    console = Terminal()
+    console = Terminal(markup=True)
     console.print(escape(state.line()), highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for title in ("source", "known until (UTC)", "landed until", "owed", "clock"):

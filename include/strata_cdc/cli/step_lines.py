@@ -37,8 +37,8 @@ class StepLines:
             shown: Whether anything is; a program that reads JSON wants no lines.
             clock: Seconds.
         """
-        self._console = Terminal(markup=False, highlight=False, quiet=not shown)
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._console = Terminal(highlight=False, quiet=not shown)
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
         self._bar = Progress(
             *columns, console=self._console, transient=True, disable=not (shown and self._console.is_terminal)
         )

@@ -26,8 +26,8 @@ class Terminal(Console):
     one that the environment sets, cuts or wraps what it prints."""
 
     def __init__(self, **options: Any) -> None:
-        """Takes rich's own options."""
-        super().__init__(**options)
+        """Takes rich's own options. A text in brackets is a text, if `markup` is not set."""
+        super().__init__(**{"markup": False, **options})
         if not self.is_terminal and "COLUMNS" not in os.environ:
             self.width = _WIDE
 

@@ -130,7 +130,11 @@ def _track_files(
     engine = open_store(url)
     console = Terminal(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
     )
     bar.disable = as_json or not console.is_terminal
     with bar:
