@@ -30,9 +30,11 @@ _COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
 def print_definitions(tables: TablesAt) -> None:
     """Tables with their columns."""
     console = _console()
-    console.print(f"GTID set {tables.executed or '(empty)'}", highlight=False)
-    for name, version in tables.tables:
-        console.print()
+    if tables.executed:
+        console.print(f"GTID set {tables.executed}\n", highlight=False)
+    for number, (name, version) in enumerate(tables.tables):
+        if number:
+            console.print()
         if isinstance(version, Gap):
             console.print(f"[bold]{escape(str(name))}[/bold] [red]not known: {escape(version.reason)}[/red]")
             continue

@@ -169,9 +169,8 @@ def _print(report: TrackReport, *, as_json: bool) -> None:
         f"{counted(report.versions, 'version')}"
         + (f" ({counted(report.skipped, 'transaction')} had been tracked before)" if report.skipped else "")
     )
-    typer.echo(
-        f"{report.source} is known up to transaction {report.seq:,}, GTID set {report.gtid_executed or '(empty)'}"
-    )
+    gtids = f", GTID set {report.gtid_executed}" if report.gtid_executed else ""
+    typer.echo(f"{report.source} is known up to transaction {report.seq:,}{gtids}")
     for example in report.examples:
         say(example, err=True)
     if report.statement_changes:
