@@ -10,8 +10,10 @@ import pytest
 from strata_cdc import mirrors
 from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.config.settings import Source, SourceSettings
-from strata_cdc.errors import AlreadyRunningError, SourceSettingsError, StrataError
+from strata_cdc.errors import AlreadyRunningError, MirrorBehindError, SourceSettingsError, StrataError
 from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.position.token import Order
+from strata_cdc.position.token_text import from_text
 from strata_cdc.schema.model.definition import TableName
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
 from tests.ticdc.world import ID, NAME, SinkWorld
@@ -282,3 +284,37 @@ def test_values_that_a_sink_may_lack_block_a_mirror(tmp_path: Path) -> None:
     assert [run.failed_checks for run in report.runs] == [1]
     assert "values of name that were committed before modify column" in world.strata("mirror", "list").stdout
     assert [after["id"] for *_, after in world.changes("shop.a")] == [1, 2]
+
+
+def test_a_mirror_is_read_at_every_token_of_the_stream(tmp_path: Path) -> None:
+    """Its position is a token that compares with those of the stream; a mirror that is not there yet is waited for."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, FORMS["csv"])
+    table = created(feed, "a", START + 10)
+    sizes = []
+    for number in range(3):
+        at = START + 11 + 2 * number
+        feed.write(table, [Row(at, image(number)), Row(at + 1, image(number + 9))])
+        feed.checkpoint(at + 2)
+        world.run()
+        sizes.append(2 * number + 2)
+    lines = [json.loads(line) for line in world.strata("stream", "--from", "beginning").stdout.splitlines()]
+    commits = [line["token"] for line in lines if "commit" in line]
+    lake = str(tmp_path / "lake")
+    newest = mirrors.open(lake, "s", "shop.a")
+    assert newest.position.compare(from_text(commits[-1])) is Order.EQUAL
+    assert len(newest.wait_until(commits[-1], timeout_seconds=0)) == sizes[-1]
+    # Each run is one state of the mirror, after two more commits.
+    after_runs = commits[-1], commits[-3], commits[-5]
+    assert [len(mirrors.open(lake, "s", "shop.a", at=token)) for token in after_runs] == sizes[::-1]
+    between = mirrors.open(lake, "s", "shop.a", at=commits[-4])
+    assert len(between) == sizes[0]
+    assert between.position.compare(from_text(commits[-4])) is Order.BEFORE
+    feed.write(table, [Row(START + 30, image(40))])
+    feed.checkpoint(START + 31)
+    world.strata("land")
+    last = json.loads(world.strata("stream", "--from", "beginning").stdout.splitlines()[-1])["token"]
+    with pytest.raises(MirrorBehindError, match="nothing newer is published yet"):
+        newest.wait_until(last, timeout_seconds=0)
+    world.run()
+    assert len(newest.wait_until(last)) == sizes[-1] + 1

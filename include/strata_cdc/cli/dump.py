@@ -83,7 +83,7 @@ def dump(  # noqa: PLR0913, PLR0917  the options of the command
 
 
 def _refuse_two(*given: Path | str | None) -> None:
-    if sum(one is not None for one in given) > 1:
+    if sum(path is not None for path in given) > 1:
         raise Usage("--from-mysqldump, --from-shell and --from-dumpling exclude each other: read one after the other")
 
 

@@ -77,10 +77,10 @@ def run(  # noqa: PLR0913  one for each option
         raise Usage("--follow processes all that is pending, now and later", remedy="Leave out what bounds it.")
     require_matchable(table or ())
     settings = load_settings(os.environ)
-    found = settings.source(source)
-    if gtid_set is not None and found.is_sink:
-        raise no_gtids(found.name, gtid_set)
-    wanted = _request(found.name, since, until, table, gtid_set, failed=failed)
+    configured = settings.source(source)
+    if gtid_set is not None and configured.is_sink:
+        raise no_gtids(configured.name, gtid_set)
+    wanted = _request(configured.name, since, until, table, gtid_set, failed=failed)
     if follow:
         _follow(wanted, settings, _seconds_of(every), engine, master, as_json=context.obj["json"])
     elif dry_run:

@@ -136,7 +136,7 @@ def list_objects(url: str, first: str = "") -> dict[str, tuple[int, int]]:
     store, key = s3_store(url)
     prefix = f"{key.rstrip('/')}/"
     # What it is given is not listed itself: a name is shorter by its last character, and sorts before it.
-    found: dict[str, tuple[int, int]] = {}
+    stamps: dict[str, tuple[int, int]] = {}
     with _store_errors(url):
         own = [store.list_with_delimiter(prefix)["objects"]] if not first else []
         for batch in own or store.list(prefix, offset=f"{prefix}{first[:-1]}"):
@@ -144,8 +144,8 @@ def list_objects(url: str, first: str = "") -> dict[str, tuple[int, int]]:
                 name = entry["path"].removeprefix(prefix)
                 if "/" not in name and name >= first:
                     # S3 keeps whole seconds, some imitations more.
-                    found[name] = entry["size"], int(entry["last_modified"].timestamp()) * 10**9
-    return found
+                    stamps[name] = entry["size"], int(entry["last_modified"].timestamp()) * 10**9
+    return stamps
 
 
 def is_s3(url: str) -> bool:

@@ -152,7 +152,7 @@ class Folder(Struct, frozen=True):
 
     def stamps_of(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
         """The same as `stamps` of files that are directly in this folder, if their names are known; those that are not
-        there are left out.
+        there are skipped.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -164,13 +164,13 @@ class Folder(Struct, frozen=True):
             return {name: stamp for name, stamp in there.items() if name in wanted}
         if not self.is_local:
             return self.stamps(set(names).__contains__)
-        found: dict[str, tuple[int, int]] = {}
+        stamps: dict[str, tuple[int, int]] = {}
         with lake_errors(self.url):
             for name in names:
                 with suppress(FileNotFoundError):
                     stat = os.stat(f"{self.path}/{name}")  # noqa: PTH116  a third of the time of a Path
-                    found[name] = stat.st_size, stat.st_mtime_ns
-        return found
+                    stamps[name] = stat.st_size, stat.st_mtime_ns
+        return stamps
 
     def stamps(self, wanted: Callable[[str], bool] = bool) -> dict[str, tuple[int, int]]:
         """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder whose

@@ -52,14 +52,14 @@ def unfinished_uploads(url: str) -> list[Upload]:
     """
     key = split_s3(url)[1]
     query = {"uploads": "", "prefix": f"{key.rstrip('/')}/" if key else ""}
-    found: list[Upload] = []
+    uploads: list[Upload] = []
     while True:
         page = _asked(url, "GET", query)
         for upload in page.findall("Upload"):
             begun = datetime.fromisoformat(_text(upload, "Initiated")) - _EPOCH
-            found.append(Upload(_text(upload, "Key"), _text(upload, "UploadId"), begun // timedelta(microseconds=1)))
+            uploads.append(Upload(_text(upload, "Key"), _text(upload, "UploadId"), begun // timedelta(microseconds=1)))
         if _text(page, "IsTruncated") != "true":
-            return found
+            return uploads
         query |= {"key-marker": _text(page, "NextKeyMarker"), "upload-id-marker": _text(page, "NextUploadIdMarker")}
 
 

@@ -63,7 +63,7 @@ def read_checked(folder: Folder) -> dict[str, Seen]:
     content = read_file(folder.join(CHECKED))
     if content is None:
         return {}
-    former = {1: lambda found: _Checked(msgspec.json.decode(found, type=dict[str, Seen]))}
+    former = {1: lambda text: _Checked(msgspec.json.decode(text, type=dict[str, Seen]))}
     try:
         file = folder.join(CHECKED)
         return decode_stored(

@@ -54,7 +54,7 @@ def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  
     """Repairs the folder; needs the folder's lock.
 
     It looks at the files of the newest segments, and once an hour at those of all: a file that is lost or changed in
-    between is noticed by whoever reads it.
+    between is noticed when it is read.
 
     Args:
         folder: The landing folder.

@@ -13,6 +13,7 @@ from strata_cdc.errors import InvalidTokenError, MirrorBehindError, Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.position import Naming
 from strata_cdc.mirrors.table import Mirror
+from strata_cdc.position.commit_ts import CommitTs
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.token import Order, Token
 from strata_cdc.position.token_text import from_text
@@ -44,9 +45,10 @@ class OpenMirror(Struct, frozen=True):
         """The position up to which it equals the table.
 
         Raises:
-            Usage: The source has no GTIDs, so no token can name the position.
+            Usage: The source has neither GTIDs nor commit timestamps, so no token can name the position; or its commits
+                of then were deleted from the lake by age.
         """
-        return self.at.token(self.mirror.source, self.naming)
+        return _token(self.lake, self.mirror.source, self.at, self.naming)
 
     @property
     def is_dropped(self) -> bool:
@@ -128,7 +130,7 @@ class OpenMirror(Struct, frozen=True):
 
 def open_mirror(lake: str, source: str, table: str, at: At | None, naming: Naming) -> OpenMirror:
     """See `strata_cdc.mirrors.open`."""
-    reached = None if at is None else _not_behind(source, at, naming)
+    reached = None if at is None else _not_behind(lake, source, at, naming)
     mirror = Mirror.open(lake, source, table, reached)
     if mirror is None:
         raise Usage(
@@ -144,7 +146,28 @@ def _now(lake: str, mirror: Mirror, naming: Naming) -> OpenMirror:
     return OpenMirror(lake, mirror, position_now(lake, mirror), naming)
 
 
-def _not_behind(source: str, at: At, naming: Naming) -> Callable[[MirrorPosition], bool]:
+def _token(lake: str, source: str, position: MirrorPosition, naming: Naming) -> Token:
+    if position.gtid_executed:
+        return position.token(source, naming)
+    # Imported here: a mirror of a server needs nothing of what has landed.
+    from strata_cdc.landing.landed import LandedStream  # noqa: PLC0415  see above
+    from strata_cdc.ticdc.landed_steps import step_at  # noqa: PLC0415  see above
+
+    landed = LandedStream.open(lake, source)
+    if landed.has_server:
+        return position.token(source, naming)
+    if position.seq < landed.first_seq - 1:
+        raise Usage(
+            f"the mirror is at commit {position.seq}, and the commits up to {landed.first_seq - 1} were deleted from "
+            "the lake by age: their timestamps are not known",
+            source=source,
+            remedy=f"`strata run --source {source}` brings the mirror to the newest commit.",
+        )
+    at = CommitTs(step_at(landed, position.seq), position.seq)
+    return Token.of(source, at, lineage=naming.lineage, committed_at=position.committed_at)
+
+
+def _not_behind(lake: str, source: str, at: At, naming: Naming) -> Callable[[MirrorPosition], bool]:
     point = _point(at) if isinstance(at, str) else at
     if isinstance(point, datetime):
         if point.tzinfo is None:
@@ -152,7 +175,7 @@ def _not_behind(source: str, at: At, naming: Naming) -> Callable[[MirrorPosition
         limit = (point - _EPOCH) // timedelta(microseconds=1)
         return lambda position: position.committed_at <= limit
     wanted = point if isinstance(point, Token) else Token.of(source, point, lineage=naming.lineage)
-    return lambda position: position.token(source, naming).compare(wanted) in (Order.BEFORE, Order.EQUAL)
+    return lambda position: _token(lake, source, position, naming).compare(wanted) in (Order.BEFORE, Order.EQUAL)
 
 
 def _point(text: str) -> Token | Executed | datetime:

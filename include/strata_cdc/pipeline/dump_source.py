@@ -166,29 +166,29 @@ def take_dumpling(
         BadData: The export is not whole.
         StrataError: The only table failed.
     """
-    found = settings.source(source)
-    if not found.is_sink:
+    sink = settings.source(source)
+    if not sink.is_sink:
         raise Usage(
             "the source is a server, and an export by Dumpling is of TiDB",
             source=source,
             remedy="`strata dump` reads the rows from the server; it also takes --from-mysqldump and --from-shell.",
         )
-    engine = known_store(found)
+    engine = known_store(sink)
     export = read_export(url)
     # First: all below it has landed afterwards.
-    checkpoint = read_checkpoint(found.settings.url or "")
-    land_sink_source(found)
-    track_source(found, engine)
-    due = tables_to_dump(found, engine, patterns, _wrong_by(engine, source))
+    checkpoint = read_checkpoint(sink.settings.url or "")
+    land_sink_source(sink)
+    track_source(sink, engine)
+    due = tables_to_dump(sink, engine, patterns, _wrong_by(engine, source))
     chosen = [table for table in due if table in export.tables]
     if patterns and not chosen:
         raise Usage(f"the export has no table {', '.join(patterns)}", source=source)
     if not patterns:
         # Of these no row has landed: the report says so.
-        wanted = [table for table in export.tables if matches(table, found.settings.mirrors, folded=False)]
+        wanted = [table for table in export.tables if matches(table, sink.settings.mirrors, folded=False)]
         chosen += [table for table in wanted if not SchemaStore(engine).timeline(source, [table])]
     facts = ExportFacts(checkpoint, feed_start, time_zone)
-    return take_export(dump_source_of(found, engine), export, chosen, facts)
+    return take_export(dump_source_of(sink, engine), export, chosen, facts)
 
 
 def _wrong_by(engine: sa.Engine, source: str) -> Callable[[Mirror], bool]:

@@ -49,9 +49,9 @@ def keep_changes(
         if seconds is not None and time.monotonic() - began >= seconds:
             break
     if seconds is None:
-        found = known_if_stored(settings.source(source))
-        done += unneeded_steps(found, now=now_micros())
-        done += upload_steps(found, now=now_micros())
+        configured = known_if_stored(settings.source(source))
+        done += unneeded_steps(configured, now=now_micros())
+        done += upload_steps(configured, now=now_micros())
     return done
 
 

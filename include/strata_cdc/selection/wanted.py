@@ -77,8 +77,8 @@ def known_tables(source: Source, engine: sa.Engine, stream: LandedStream) -> fro
 def _some_tables(source: Source, engine: sa.Engine, stream: LandedStream) -> list[TableName]:
     """A few of the known tables: most patterns match one of them, and there are thousands."""
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
-    found = SchemaStore(engine).tables(source.name, most=_SOME)
-    return [table for table in found if table.database and table.database not in others]
+    tables = SchemaStore(engine).tables(source.name, most=_SOME)
+    return [table for table in tables if table.database and table.database not in others]
 
 
 def unmatched_patterns(

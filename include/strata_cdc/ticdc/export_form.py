@@ -1,4 +1,4 @@
-r"""The form of a file of rows in an export by Dumpling: CSV, or INSERT statements, which are CSV between brackets.
+"""The form of a file of rows in an export by Dumpling: CSV, or INSERT statements, which are CSV between brackets.
 Not here: values (`export_rows.py`), the folder (`export_folder.py`).
 
 Of CSV the header shows quote and separator. Texts are quoted and escaped by backslashes, so that a line is a row; only

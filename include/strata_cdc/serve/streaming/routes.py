@@ -109,8 +109,8 @@ class _Streams:
         try:
             shared = self._of(source)
             require_matchable(table)
-            found = shared.source
-            read = partial(parse_bound, source=found.name, lineage=found.lineage, is_sink=found.is_sink)
+            configured = shared.source
+            read = partial(parse_bound, source=configured.name, lineage=configured.lineage, is_sink=configured.is_sink)
             names = tuple(sorted({name.strip().casefold() for name in columns.split(",") if name.strip()}))
             reader = HttpReader(
                 shared,

@@ -210,8 +210,8 @@ class _Counted:
                 if column.name in beside:
                     texts.append(pa.nulls(count, pa.string()) if value.invalid is None else value.invalid)
                 if value.invalid is not None:
-                    found = self.invalid.get(column.name, 0)
-                    self.invalid[column.name] = found + count - value.invalid.null_count
+                    known = self.invalid.get(column.name, 0)
+                    self.invalid[column.name] = known + count - value.invalid.null_count
             batch = pa.RecordBatch.from_arrays([*(value.values for value in block), *texts], schema=self._schema)
             self.rows, self.bytes = self.rows + count, self.bytes + batch.nbytes
             yield batch
