@@ -42,11 +42,6 @@ class MapsInForce:
         self.entries[place] = (table_id + 1, buffer, statement, len(self.bodies), len(body))
         self.bodies = np.concatenate((self.bodies, np.frombuffer(body, np.uint8)))
 
-    def buffer_of(self, table_id: int) -> int | None:
-        """The number of the row buffer of a table id's last TABLE_MAP."""
-        entry = self.entries[self._place(table_id)]
-        return int(entry.buffer) if entry.key else None
-
     def forget(self) -> None:
         """Makes the walk stop at each TABLE_MAP again."""
         self.entries[:] = 0
