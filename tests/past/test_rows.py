@@ -211,7 +211,7 @@ def test_what_is_asked_wrongly(world: PastWorld, capsys: pytest.CaptureFixture[s
     assert "which rows" in refused(capsys, "history", "shop.t")
     assert "which rows" in refused(capsys, "history", "shop.t", "1", "a", "--where", "id = 1")
     assert "which row" in refused(capsys, "blame", "shop.t")
-    assert "neither a time nor a GTID set" in refused(capsys, "blame", "shop.t", "1", "a", "--at", "yesterday")
+    assert "neither a time, nor a GTID set" in refused(capsys, "blame", "shop.t", "1", "a", "--at", "yesterday")
     assert "not MySQL's SQL" in refused(capsys, "history", "shop.t", "--where", "id = = 1")
     assert ops(asked(capsys, "history", "shop.t", "1", "a;")) == ["insert"]
     assert ops(asked(capsys, "history", "shop.t", "--", "-2", '`"')) == ["insert"]

@@ -104,7 +104,7 @@ def test_a_moment_is_the_last_transaction_up_to_a_time(world: PastWorld) -> None
         rows(world, "SELECT COUNT(*) FROM shop.t", "2200-01-01 00:00:00")
     with pytest.raises(Usage, match="never was"):
         rows(world, "SELECT COUNT(*) FROM shop.t", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3")
-    with pytest.raises(Usage, match="neither a time nor a GTID set"):
+    with pytest.raises(Usage, match="neither a time, nor a GTID set"):
         rows(world, "SELECT COUNT(*) FROM shop.t", "yesterday")
 
 

@@ -110,7 +110,7 @@ def test_a_range_has_the_versions_that_were_valid_in_it(world: PastWorld) -> Non
         ("FROM GTID '{set}' TO '{a}'", Usage, "ends before it begins"),
         ("BETWEEN '{a}' AND '2200-01-01'", PastUnknownError, "may have been committed"),
         ("BETWEEN '{a}' AND GTID '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3'", Usage, "never was"),
-        ("BETWEEN '{a}' AND 'tomorrow'", Usage, "neither a time nor a GTID set"),
+        ("BETWEEN '{a}' AND 'tomorrow'", Usage, "neither a time, nor a GTID set"),
         ("BETWEEN '{a}' AND NOW()", QueryError, "a moment is a literal"),
         ("BETWEEN '{a}'", QueryError, "and a second moment"),
         ("FROM '{a}' AND '{b}'", QueryError, "and a second moment"),
