@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-_MOST: Final = 256
-"""Tables that are kept; those that were not used for longest go first."""
+_MOST: Final = 100
+"""Tables that are kept; those that were not used for longest go first. One takes about 1.6 KB for each of its files."""
 
 
 class OpenTable:
