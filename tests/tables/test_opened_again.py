@@ -101,3 +101,17 @@ def test_an_older_copy_of_the_table_is_not_the_table(tmp_path: Path, commits_aft
         put(lake, number)
     assert files_of(lake) == read_anew(lake)
     assert len(files_of(lake)) == 1 + commits_after
+
+
+def test_a_commit_stands_though_the_storage_does_not_answer_afterwards(tmp_path: Path) -> None:
+    put(tmp_path, 0)
+    opened = pool.OpenTable(url_of(tmp_path), DeltaTable(url_of(tmp_path)))
+    folder = Path(url_of(tmp_path))
+    folder.rename(tmp_path / "away")
+    folder.write_text("no folder")
+    opened.note()
+    assert not opened.renewed()
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    assert not opened.renewed()
+    assert files_of(tmp_path) == read_anew(tmp_path)

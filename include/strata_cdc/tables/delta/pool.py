@@ -44,8 +44,12 @@ class OpenTable:
         self.note()
 
     def note(self) -> None:
-        """Notes which file the newest commit is, after each commit."""
-        self._newest = _identity(self.url, self.table.version())
+        """Notes which file the newest commit is, after each commit. If the storage does not answer, the commit is made
+        all the same, and the next owner opens the table anew."""
+        try:
+            self._newest = _identity(self.url, self.table.version())
+        except (LakeUnavailableError, OSError):
+            self._newest = None
 
     def renewed(self) -> bool:
         """Whether the log goes on where it ended, and what is new is known now. It does not if it was lost, if it is
