@@ -4,7 +4,7 @@ Not here: one table (`dump_table.py`), which tables there are (`selection/wanted
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -28,6 +28,19 @@ class DumpReport(Struct, frozen=True):
     tables: tuple[TableDumped, ...]
     failed: tuple[ErrorFacts, ...]
     """Why the other tables were not dumped; what was read of them stays, and the next dump continues from there."""
+
+    @classmethod
+    def of(cls, source: str, outcomes: Sequence[TableDumped | StrataError | None]) -> Self:
+        """The report of what became of each table; None of one that is not wanted.
+
+        Raises:
+            StrataError: The only table failed.
+        """
+        errors = [outcome for outcome in outcomes if isinstance(outcome, StrataError)]
+        if errors and len(outcomes) == 1:
+            raise errors[0]
+        dumped = tuple(outcome for outcome in outcomes if isinstance(outcome, TableDumped))
+        return cls(source, dumped, tuple(error.facts() for error in errors))
 
     def raise_if_wrong(self) -> None:
         """Raises an error if a table was not dumped.
@@ -92,14 +105,7 @@ def dump_tables(
         )
     with ThreadPoolExecutor(max(1, parallel), thread_name_prefix="dump") as pool:
         outcomes = list(pool.map(lambda table: _dump(source, table, settings, tell), tables))
-    errors = [outcome for outcome in outcomes if isinstance(outcome, StrataError)]
-    if len(tables) == 1 and errors:
-        raise errors[0]
-    return DumpReport(
-        source.name,
-        tuple(outcome for outcome in outcomes if isinstance(outcome, TableDumped)),
-        tuple(error.facts() for error in errors),
-    )
+    return DumpReport.of(source.name, outcomes)
 
 
 def _dump(

@@ -68,15 +68,7 @@ def take_export(
     """
     stream = LandedStream.open(source.lake, source.name)
     taking = _Taking(source, export, facts, stream, _begin(stream, export.tso, facts))
-    outcomes = [taking.outcome(table) for table in tables]
-    errors = [outcome for outcome in outcomes if isinstance(outcome, StrataError)]
-    if errors and len(outcomes) == 1:
-        raise errors[0]
-    return DumpReport(
-        source.name,
-        tuple(outcome for outcome in outcomes if isinstance(outcome, TableDumped)),
-        tuple(error.facts() for error in errors),
-    )
+    return DumpReport.of(source.name, [taking.outcome(table) for table in tables])
 
 
 def _begin(stream: LandedStream, tso: int, facts: ExportFacts) -> int:

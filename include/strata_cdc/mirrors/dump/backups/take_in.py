@@ -74,14 +74,7 @@ def take_in(
         backup.load(server)
         chosen = choose(backup.tables)
         outcomes = [_take(source, table, server, stream, window) for table in chosen]
-    errors = [outcome for outcome in outcomes if isinstance(outcome, StrataError)]
-    if errors and len(outcomes) == 1:
-        raise errors[0]
-    return DumpReport(
-        source.name,
-        tuple(outcome for outcome in outcomes if isinstance(outcome, TableDumped)),
-        tuple(error.facts() for error in errors),
-    )
+    return DumpReport.of(source.name, outcomes)
 
 
 def _take(
