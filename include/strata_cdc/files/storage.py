@@ -184,9 +184,13 @@ class Folder(Struct, frozen=True):
         with lake_errors(self.url):
             if self.is_local:
                 # Many times as fast as Arrow, which matters with 20,000 segments.
-                named = (entry for entry in _local_entries(self.path) if wanted(entry.name) and entry.is_file())
-                stats = ((entry.name, entry.stat()) for entry in named)
-                return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats}
+                stamps: dict[str, tuple[int, int]] = {}
+                for entry in _local_entries(self.path):
+                    # Another process may delete files meanwhile.
+                    with suppress(FileNotFoundError):
+                        if wanted(entry.name) and entry.is_file():
+                            stamps[entry.name] = entry.stat().st_size, entry.stat().st_mtime_ns
+                return stamps
             entries = listed(self.filesystem, self.path)
         files = (info for info in entries if info.type == fs.FileType.File and wanted(info.base_name))
         return {info.base_name: (info.size, info.mtime_ns or 0) for info in files}

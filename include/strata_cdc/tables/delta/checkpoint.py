@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -86,8 +86,10 @@ def _put(made: Path, log: Path, *names: str) -> None:
 def _beside(table: Path) -> Iterator[Path]:
     """A folder for a separate table without rows."""
     for left in (table / _BESIDE).glob(f"{_PREFIX}*"):
-        if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+        # Whoever works there may end meanwhile.
+        with suppress(FileNotFoundError):
+            if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
     made = table / _BESIDE / f"{_PREFIX}{uuid.uuid4().hex}"
     (made / _LOG).mkdir(parents=True)
     try:
