@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.errors import Usage
 from strata_cdc.schema.history.fills import NoFill, fill_of
-from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.expressions import names_column
 from strata_cdc.schema.model.row_times import ROW_TIMES
 from strata_cdc.tables.current_rows import end_column, is_current
 from strata_cdc.tables.distinct import distinct
@@ -249,13 +249,13 @@ def refuse_unlogged_values(events: ImageChanges, definition: TableDefinition, mi
 
 def _sources(column: Column, definition: TableDefinition) -> list[str]:
     """The columns that are not generated and may have a part in a generated one: all that its expression names, or the
-    expressions of what it names. The text of a name in another word counts, too."""
+    expressions of what it names."""
     names, open_ = [], [column]
     seen = {column.name}
     while open_:
-        expression = fold_name(open_.pop().generation_expression or "")
+        expression = open_.pop().generation_expression or ""
         for other in definition.columns:
-            if other.name in seen or fold_name(other.name).replace("`", "``") not in expression:
+            if other.name in seen or not names_column(expression, other.name):
                 continue
             seen.add(other.name)
             if other.generated is None:

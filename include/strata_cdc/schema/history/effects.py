@@ -36,6 +36,7 @@ from strata_cdc.schema.model.conversions import (
 )
 from strata_cdc.schema.model.definition import Generated
 from strata_cdc.schema.model.engines import BLACKHOLE, CASCADES_LOGGED_SINCE, ENGINES_WITH_ROWS, discards_rows
+from strata_cdc.schema.model.expressions import names_column
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.partitions import HeldRows
 from strata_cdc.schema.model.row_effects import (
@@ -311,7 +312,7 @@ class _Columns:
         elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is Generated.STORED:
             self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
-            used = [name for name in self.altered() if _is_named(name, new.generation_expression or "")]
+            used = [name for name in self.altered() if names_column(new.generation_expression or "", name)]
             if used:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
 
@@ -321,10 +322,6 @@ class _Columns:
             *(new.name for old, new in self.kept if not looks_alike(self.without_null(old, new), new)),
             *(new.name for new in self.added),
         ]
-
-
-def _is_named(column: str, expression: str) -> bool:
-    return re.search(rf"(?<![\w$]){re.escape(fold_name(column))}(?![\w$])", fold_name(expression)) is not None
 
 
 def _is_strict(table: TableDefinition, sql_mode: int) -> bool:

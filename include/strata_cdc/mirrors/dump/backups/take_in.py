@@ -22,7 +22,7 @@ from strata_cdc.mirrors.dump.snapshot import refuse_inconsistent
 from strata_cdc.mirrors.dump.window import DumpWindow, window_of_set
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.live.engine import LiveSchema
-from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.expressions import names_column
 from strata_cdc.schema.model.types import TypeKind, parse_column_type
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.verbatim import verbatim_names
@@ -134,7 +134,7 @@ def _refuse_lossy(definition: TableDefinition) -> None:
             remedy="`strata dump` reads the rows from the source, with all digits.",
         )
     # A JSON document that is read from text has doubles instead of decimals: 1.10 becomes 1.1.
-    documents = [fold_name(column.name) for column in definition.columns if column.column_type == "json"]
+    documents = [column.name for column in definition.columns if column.column_type == "json"]
     derived = [column.name for column in definition.columns if column.generated and _may_name(column, documents)]
     if derived:
         raise Usage(
@@ -144,8 +144,7 @@ def _refuse_lossy(definition: TableDefinition) -> None:
 
 
 def _may_name(column: Column, names: Sequence[str]) -> bool:
-    expression = fold_name(column.generation_expression or "")
-    return any(name in expression for name in names)
+    return any(names_column(column.generation_expression or "", name) for name in names)
 
 
 def _refuse_other(definition: TableDefinition | None, loaded: TableDefinition) -> None:
