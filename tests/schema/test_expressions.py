@@ -32,7 +32,16 @@ def test_a_name_is_a_word_of_its_own(expression: str, column: str) -> None:
 
 @pytest.mark.parametrize(
     ("expression", "column"),
-    [("(`id` * 2)", "d"), ("ABS(a)", "s"), ("a1+a_b", "a"), ("a$", "a"), ("éa", "a"), ("`a``b`", "a"), ("`a``b`", "b"), ("", "a")],
+    [
+        ("(`id` * 2)", "d"),
+        ("ABS(a)", "s"),
+        ("a1+a_b", "a"),
+        ("a$", "a"),
+        ("éa", "a"),
+        ("`a``b`", "a"),
+        ("`a``b`", "b"),
+        ("", "a"),
+    ],
 )
 def test_a_part_of_a_word_is_another_name(expression: str, column: str) -> None:
     assert not names_column(expression, column)

@@ -86,7 +86,7 @@ def _put(made: Path, log: Path, *names: str) -> None:
 def _beside(table: Path) -> Iterator[Path]:
     """A folder for a separate table without rows."""
     for left in (table / _BESIDE).glob(f"{_PREFIX}*"):
-        # Whoever works there may end meanwhile.
+        # The process that works there may end meanwhile.
         with suppress(FileNotFoundError):
             if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
