@@ -74,6 +74,16 @@ def test_the_version_and_wrong_words_are_one_line(capsys):
     assert capsys.readouterr().out.startswith("strata 0.")
     for words, said in (
         (["publish"], "strata: missing argument 'RUN'. `strata publish -h` shows what there is.\n"),
+        (
+            ["run", "shop"],
+            "strata: got unexpected extra argument(s) (shop). If that is a source, write `strata run --source shop`; "
+            "`strata run -h` shows what there is.\n",
+        ),
+        (
+            ["schema", "history", "shop"],
+            "strata: got unexpected extra argument(s) (shop). If that is a source, write `strata schema history "
+            "--source shop`; `strata schema -h` shows what there is.\n",
+        ),
         (["nothing"], "strata: no such command 'nothing'. `strata -h` shows what there is.\n"),
     ):
         assert command.run(words) == 2

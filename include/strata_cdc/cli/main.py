@@ -8,6 +8,8 @@ import gc
 import importlib
 import json
 import os
+import re
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +67,7 @@ COMMANDS = (
 commands."""
 
 JSON_FLAG = "--json"
+_EXTRA_WORD = re.compile(r"unexpected extra argument\(s\) \((\S+)\)")
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 
@@ -140,10 +143,19 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
         return _end_without_output(ended.__context__, as_json=as_json)
     except _refusal_of_typer() as error:
         message = error.format_message().removesuffix(".")
-        help_of = " ".join(["strata", *named, "-h"])
-        wrong = Usage(message[:1].lower() + message[1:], remedy=f"`{help_of}` shows what there is.")
+        wrong = Usage(message[:1].lower() + message[1:], remedy=_remedy_of(error, " ".join(["strata", *named])))
         return _refuse(wrong, as_json=as_json)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _remedy_of(error: Any, command: str) -> str:
+    """What to write instead of a word that typer refuses: sources are named by an option."""
+    extra = _EXTRA_WORD.search(error.format_message())
+    options = {name for option in error.ctx.command.params for name in option.opts} if error.ctx else set()
+    if extra and "--source" in options:
+        own = f"{error.ctx.command_path} --source {shlex.quote(extra[1])}"
+        return f"If that is a source, write `{own}`; `{command} -h` shows what there is."
+    return f"`{command} -h` shows what there is."
 
 
 def _end_without_output(error: OSError, *, as_json: bool) -> int:
