@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from strata_cdc.binlog.kernels.chains import FOUND, LEFT
 from strata_cdc.changes.arrow import image_fields
 from strata_cdc.quality.checks.before_after import Edges, broken_between
+from strata_cdc.quality.checks.kept_edges import MOST_BYTES
 from strata_cdc.quality.checks.one_pass import PassBuffers, pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.passed import Passed
@@ -63,7 +64,9 @@ def naive(rows: list[dict[str, Any]], key: tuple[str, ...]) -> list[int]:
     return found
 
 
-def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffled: bool) -> list[int]:
+def passed(
+    folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffled: bool, most_bytes: int = MOST_BYTES
+) -> list[int]:
     """The same, by the pass over files that are cut at some rows; `shuffled` mixes rows of two files."""
     fields = {field.name: field.type for field in image_fields(SHAPE)}
     parts = [rows[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True) if begin < end]
@@ -78,7 +81,8 @@ def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffle
     subject = TableSubject(ORDERS, tuple(files), StreamFacts(len(rows), 1, 20, (1,)), {1: SHAPE})
     tasks = [task_of(subject, file) for file in files]
     buffers = PassBuffers()  # of one file after the other, as in a thread
-    engine = PassEngine(Passed.from_passes((task, pass_over(task, buffers)) for task in tasks), lambda *_: [])
+    passes = [(task, pass_over(task, buffers)) for task in tasks]
+    engine = PassEngine(Passed.from_passes(passes, most_bytes), lambda *_: [])
     judge_interval(engine, "shop", INTERVAL, "now", [subject])
     (found,) = (one.found for suite in engine.suites for one in suite.rules if one.rule.chain is not None)
     assert [json.loads(example.text)["_seq"] for example in found.examples] == sorted(
@@ -88,12 +92,19 @@ def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffle
 
 
 @settings(max_examples=40, deadline=None)
-@given(stories(), st.lists(st.integers(1, 10), max_size=2, unique=True).map(sorted), st.booleans())
-def test_the_pass_finds_what_a_loop_finds(rows: list[dict[str, Any]], cuts: list[int], shuffled: bool) -> None:
+@given(
+    stories(),
+    st.lists(st.integers(1, 10), max_size=3, unique=True).map(sorted),
+    st.booleans(),
+    st.sampled_from([0, 100, MOST_BYTES]),
+)
+def test_the_pass_finds_what_a_loop_finds(
+    rows: list[dict[str, Any]], cuts: list[int], shuffled: bool, most_bytes: int
+) -> None:
     expected = naive(rows, ("b", "a"))
     cuts = [cut for cut in cuts if cut < len(rows)]
     with tempfile.TemporaryDirectory() as folder:
-        found = passed(Path(folder), rows, cuts, shuffled=shuffled)
+        found = passed(Path(folder), rows, cuts, shuffled=shuffled, most_bytes=most_bytes)
     assert found == [len(expected), *expected[:EXAMPLES]]
 
 

@@ -5,12 +5,13 @@ Not here: the pass over one file (`quality/checks/one_pass.py`), what follows fr
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import accumulate
 from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata_cdc.quality.checks.before_after import split_edges
+from strata_cdc.quality.checks.kept_edges import PARTS, FileEdges
 from strata_cdc.quality.checks.one_pass import Pass, PassBuffers, pass_over
 from strata_cdc.quality.checks.passed import Between, Passed
 from strata_cdc.quality.checks.profile import FileProfile
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 1 << 30
 """Of staged files together: threads read so much in the time in which Spark and its Python workers start."""
-PARTS = 64
-"""Of the keys of a table, by their hash, where Spark compares files with each other."""
-
 
 _own = local()
 """Of each thread, and of each of Spark's workers, what it reads into."""
@@ -56,15 +54,16 @@ def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passe
         LakeUnavailableError: The storage does not answer.
     """
 
-    def run(task: FileTask) -> Pass:
+    def run(task: FileTask) -> tuple[FileTask, Pass]:
         passed = _pass_over(task)
         progress.advance(1, task.file.rows)
-        return passed
+        return task, passed
 
     # The largest first: the last thread to end has a small one.
     ordered = sorted(tasks, key=lambda task: -task.file.size_bytes)
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="check") as pool:
-        return Passed.from_passes(zip(ordered, pool.map(run, ordered), strict=True))
+        # A future that has given its result is kept by nobody: the edges of a large run are too many for memory.
+        return Passed.from_passes(done.result() for done in as_completed([pool.submit(run, task) for task in ordered]))
 
 
 def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress) -> Passed:
@@ -114,9 +113,9 @@ def _with_edges(numbered: _Numbered) -> Iterator[tuple[int, Any]]:
     yield -1 - numbered.number, Pass(passed.profile, None, passed.firsts)
     if passed.edges is not None:
         for part, edges in split_edges(passed.edges, PARTS):
-            yield numbered.group * PARTS + part, (passed.profile.first, numbered.task.file.url, edges)
+            yield numbered.group * PARTS + part, FileEdges(passed.profile.first, numbered.task.file.url, edges)
 
 
 def _compared(key: int, values: list[Any]) -> Any:
     """A profile as it is; the files of one part of a group's keys compared with each other."""
-    return values[0] if key < 0 else Between.from_parts(values)
+    return values[0] if key < 0 else Between.from_edges(values)

@@ -130,7 +130,7 @@ class _AcrossFiles:
         between = self._between.get(task_of(self._subject, files[0]).group, Between())
         positions = [
             example
-            for url, at, side in between.rows
+            for _, at, side, url in between.rows
             for file in ordered
             if file.url == url
             for example in self._tell(file, at, side, chain)

@@ -6,24 +6,22 @@ Not here: the pass over a file (`one_pass.py`), where it runs (`quality/check/ru
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from strata_cdc.quality.checks.before_after import Firsts, broken_between
+from strata_cdc.quality.checks.kept_edges import MOST_BYTES, FileEdges, KeptEdges
 from strata_cdc.quality.checks.profile import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from strata_cdc.changes.row_hashes import Ints
-    from strata_cdc.quality.checks.before_after import Edges
     from strata_cdc.quality.checks.one_pass import FileTask, Pass
     from strata_cdc.quality.checks.profile import FileProfile
-
-Part = tuple[tuple[int, int] | None, str, "Edges"]
-"""A file by the position of its first row, its URL, and all or some of its keys."""
 
 
 class Between(NamedTuple):
@@ -31,28 +29,30 @@ class Between(NamedTuple):
 
     broken: int = 0
     """Images that do not follow from the last one of their key in the files before."""
-    rows: tuple[tuple[str, int, int], ...] = ()
-    """The first of them: file, row and side."""
+    rows: tuple[tuple[tuple[int, int], int, int, str], ...] = ()
+    """The first of them: where the file begins, the row in it, its side, and the file."""
     met: tuple[tuple[str, Ints], ...] = ()
     """By file, keys that are requested and that an earlier file has: the image before theirs is known."""
 
     @classmethod
-    def from_parts(cls, parts: Iterable[Part]) -> Between:
+    def from_edges(cls, files: Iterable[FileEdges]) -> Between:
         """Compares files with each other."""
-        some = sorted((part for part in parts if len(part[2].key)), key=lambda part: part[0] or (0, 0))
+        some = sorted((file for file in files if len(file.edges.key)), key=lambda file: file.first or (0, 0))
         if len(some) < 2:
             return cls()
-        files = broken_between([edges for _, _, edges in some])
-        rows = zip(*(column[:EXAMPLES].tolist() for column in (files.file, files.at, files.side)), strict=True)
+        compared = broken_between([file.edges for file in some])
+        rows = zip(*(column[:EXAMPLES].tolist() for column in (compared.file, compared.at, compared.side)), strict=True)
         met = (
-            (some[file][1], files.met_key[files.met_file == file])
-            for file in np.flatnonzero(np.bincount(files.met_file)).tolist()
+            (some[file].url, compared.met_key[compared.met_file == file])
+            for file in np.flatnonzero(np.bincount(compared.met_file)).tolist()
         )
-        return cls(len(files.at), tuple((some[file][1], at, side) for file, at, side in rows), tuple(met))
+        broken = tuple((some[file].first or (0, 0), at, side, some[file].url) for file, at, side in rows)
+        return cls(len(compared.at), broken, tuple(met))
 
     def joined(self, other: Between) -> Between:
         """Those of other keys, too."""
-        return Between(self.broken + other.broken, (*self.rows, *other.rows)[:EXAMPLES], (*self.met, *other.met))
+        rows = sorted((*self.rows, *other.rows))[:EXAMPLES]
+        return Between(self.broken + other.broken, tuple(rows), (*self.met, *other.met))
 
 
 class Passed(NamedTuple):
@@ -64,15 +64,27 @@ class Passed(NamedTuple):
     """By group (`FileTask.group`), of those with several files."""
 
     @classmethod
-    def from_passes(cls, passes_of_files: Iterable[tuple[FileTask, Pass]]) -> Passed:
-        """Compares files with each other."""
+    def from_passes(cls, passes_of_files: Iterable[tuple[FileTask, Pass]], most_bytes: int = MOST_BYTES) -> Passed:
+        """Compares files with each other.
+
+        Args:
+            passes_of_files: Of each file, in any order.
+            most_bytes: Of edges in memory meanwhile.
+
+        Raises:
+            LakeUnavailableError: The folder for temporary files is full.
+        """
         passes: dict[str, Pass] = {}
-        parts: dict[str, list[Part]] = defaultdict(list)
-        for task, passed in passes_of_files:
-            passes[task.file.url] = passed._replace(edges=None)
-            if passed.edges is not None:
-                parts[task.group].append((passed.profile.first, task.file.url, passed.edges))
-        return cls(passes, {group: Between.from_parts(some) for group, some in parts.items()})
+        with KeptEdges(most_bytes) as kept:
+            for task, passed in passes_of_files:
+                passes[task.file.url] = passed._replace(edges=None)
+                if passed.edges is not None:
+                    kept.put(task.group, FileEdges(passed.profile.first, task.file.url, passed.edges))
+            between = {
+                group: reduce(Between.joined, map(Between.from_edges, kept.parts(group)), Between())
+                for group in kept.groups()
+            }
+        return cls(dict(sorted(passes.items())), between)
 
     def profiles(self) -> dict[str, FileProfile]:
         """Of each file, by its URL."""

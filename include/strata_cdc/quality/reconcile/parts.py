@@ -9,7 +9,6 @@ out.
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +20,8 @@ from msgspec import Struct
 
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.changes.row_hashes import hash_rows
-from strata_cdc.errors import LakeUnavailableError, Usage
+from strata_cdc.errors import Usage
+from strata_cdc.files.scratch_file import ScratchFile
 from strata_cdc.tables.layout import column_name, own_name
 from strata_cdc.tables.values.constants import constant
 from strata_cdc.tables.values.verbatim import constant_text
@@ -82,7 +82,7 @@ class Parted:
     def __init__(self, columns: Sequence[str], within: RowPartition | None = None) -> None:
         self.columns = tuple(columns)
         self._within = within or RowPartition(self.columns, 1, 0)
-        self._file = tempfile.TemporaryFile(prefix="strata-", buffering=0)  # noqa: SIM115  `close` does
+        self._file = ScratchFile("rows of a comparison", ", or compare a sample (--keys)")
         self._blocks: dict[int, list[tuple[int, int]]] = {}
         self._bytes = [0] * PARTS
         self._waiting: list[tuple[pa.Table, Numbers]] = []
@@ -172,25 +172,14 @@ class Parted:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
             writer.write_table(rows)
-        content = memoryview(sink.getvalue())
-        begin = self._file.seek(0, 2)
-        try:
-            written = 0
-            while written < len(content):
-                written += self._file.write(content[written:]) or 0
-        except OSError as error:
-            raise LakeUnavailableError(
-                f"the folder for temporary files takes no more rows of a comparison: {error}",
-                remedy="Free some space there, set TMPDIR to another folder, or compare a sample (--keys).",
-            ) from error
-        self._blocks.setdefault(number, []).append((begin, len(content)))
+        content = sink.getvalue()
+        self._blocks.setdefault(number, []).append((self._file.append(content), len(content)))
         self._bytes[number] += rows.nbytes
 
     def _read(self, number: int) -> Iterator[pa.Table]:
         self._flush()
         for begin, size in self._blocks.get(number, ()):
-            self._file.seek(begin)
-            yield pa.ipc.open_stream(self._file.read(size)).read_all()
+            yield pa.ipc.open_stream(self._file.read(begin, size)).read_all()
 
 
 class PartedChanges(Parted):
