@@ -9,8 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.sources.port import Transactions
+from strata_cdc.changes.lines import composed
 from strata_cdc.groups.batch import GroupBatch
-from strata_cdc.groups.batch_tokens import GroupBatchTokens, GroupTokens
+from strata_cdc.groups.batch_tokens import GroupBatchTokens
 from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.merge import Merge
 from strata_cdc.groups.vector import GroupPosition
@@ -20,7 +21,6 @@ from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Along, Ddl
-from strata_cdc.streams.lines import composed
 from strata_cdc.streams.positions_along import ExecutedAlong
 from strata_cdc.streams.token_texts import tokens_inside
 from strata_cdc.streams.transactions import StreamTransactions
@@ -103,9 +103,9 @@ def of_columns(batch: GroupBatch, many: int) -> list[tuple[str, str]]:
     found = dict[int, tuple[str, str]]()
     parts = batch.parts()
     for places in parts:
-        tokens, count = GroupTokens(GroupBatchTokens(batch, parts, many), places), len(places)
-        rows = tokens_inside(tokens.inside(places.seqs), np.arange(count), np.full(count, STEP))
-        columns = zip(places.ranks.tolist(), cut(tokens.after(places.seqs)), cut(composed(rows, count)), strict=True)
+        tokens, count = GroupBatchTokens(batch, parts, many).of_part(places, places.seqs), len(places)
+        rows = tokens_inside(tokens.inside, np.arange(count), np.full(count, STEP))
+        columns = zip(places.ranks.tolist(), cut(tokens.after), cut(composed(rows, count)), strict=True)
         found |= {rank: texts for rank, *texts in columns}
     return [tuple(found[rank]) for rank in sorted(found)]
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.kernels.json_lines import put_lines
+from strata_cdc.changes.lines import Composition, LineColumn, composed
 from strata_cdc.changes.texts import Texts
-from strata_cdc.streams.lines import Composition, LineColumn, composed
 
 TEXT = st.binary(max_size=40) | st.sampled_from([b"", b"a" * 15, b"b" * 16, b"c" * 17])
 AROUND = 32

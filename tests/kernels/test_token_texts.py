@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.kernels.token_texts import LONGEST_NUMBER
+from strata_cdc.changes.lines import composed
 from strata_cdc.position.token_digits import digits, numbers_of
 from strata_cdc.position.token_packed import PackedPlace
 from strata_cdc.position.token_seal import StepTexts, head_of, sealed
-from strata_cdc.streams.lines import composed
 from strata_cdc.streams.token_texts import Growth, heads_of, heads_one_by_one, joined_heads, tokens_inside, tokens_of
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from strata_cdc.binlog.sources.port import Transactions
+from strata_cdc.changes.lines import composed
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
@@ -21,12 +22,11 @@ from strata_cdc.position.token_packed import growing, packed_place
 from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.events import Along
-from strata_cdc.streams.lines import composed
 from strata_cdc.streams.positions import Begin, End
 from strata_cdc.streams.positions_along import ExecutedAlong
-from strata_cdc.streams.source_tokens import SourceTokens
+from strata_cdc.streams.source_tokens import source_tokens
 from strata_cdc.streams.token_texts import Growth, heads_of, tokens_inside, tokens_of
-from strata_cdc.streams.transaction_texts import TransactionTexts
+from strata_cdc.streams.transaction_texts import texts_of_transactions
 from strata_cdc.streams.transactions import StreamTransactions
 from tests.position.test_sets import A, B, sets
 from tests.streams.batches import BYTES, batch_of_gtids
@@ -117,11 +117,6 @@ def cut(texts):
     return [texts.data[a:b].tobytes().decode() for a, b in zip(texts.starts[:-1], texts.starts[1:], strict=True)]
 
 
-def chosen(texts_and_which):
-    texts, which = texts_and_which
-    return [cut(texts)[one] for one in which.tolist()]
-
-
 @pytest.mark.parametrize(
     ("executed", "first", "many"),
     [
@@ -189,16 +184,21 @@ def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
         return StreamTransactions(Along("shop", "first", ExecutedAlong(executed, batch, 0), copied_from), item, rows)
 
     seqs = rows + 5
-    many, alone = TransactionTexts(places(), seqs), places()
-    assert chosen(many.gtids()) == [f'"{made[row]}"' for row in rows]
-    assert chosen(TransactionTexts(places(), seqs[::3]).gtids()) == [f'"{made[row]}"' for row in rows[::3]]
-    tokens = SourceTokens(places())
-    assert cut(tokens.after(seqs)) == [alone[seq].after_text for seq in seqs.tolist()]
+    tokens, alone = source_tokens(places(), seqs), places()
+    many = texts_of_transactions(places(), seqs, tokens)
+    assert cut(composed(many.gtids, len(seqs))) == [f'"{made[row]}"' for row in rows]
+    thirds = [column.chosen_for(np.arange(0, len(seqs), 3)) for column in many.gtids]
+    some = texts_of_transactions(places(), seqs[::3], source_tokens(places(), seqs[::3]))
+    for columns in (thirds, some.gtids):
+        assert cut(composed(columns, len(seqs[::3]))) == [f'"{made[row]}"' for row in rows[::3]]
+    assert cut(tokens.after) == [alone[seq].after_text for seq in seqs.tolist()]
     rows_of_each = [alone[seq].steps.text(seq) for seq in seqs.tolist()]
-    assert cut(composed(tokens_inside(tokens.inside(seqs), np.arange(len(seqs)), seqs), len(seqs))) == rows_of_each
-    alike = TransactionTexts({seq: alone[seq] for seq in seqs.tolist()}, seqs)
-    assert chosen(many.times()) == chosen(alike.times())
-    assert many.statements().tolist() == alike.statements().tolist() == [0] * len(rows)
+    assert cut(composed(tokens_inside(tokens.inside, np.arange(len(seqs)), seqs), len(seqs))) == rows_of_each
+    alike = texts_of_transactions({seq: alone[seq] for seq in seqs.tolist()}, seqs, tokens)
+    assert cut(composed(many.gtids, len(seqs))) == cut(composed(alike.gtids, len(seqs)))
+    assert many.source == alike.source == ("shop" if len(seqs) else "")
+    assert cut(many.times) == cut(alike.times)
+    assert many.statements.tolist() == alike.statements.tolist() == [0] * len(rows)
     builder = GtidSetBuilder(executed)
     for row, gtid in enumerate(made):
         builder.add(gtid)

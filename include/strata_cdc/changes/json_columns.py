@@ -1,6 +1,6 @@
 """The texts of a column's values in JSON lines: a column at a time, by Arrow and kernels. They are equal to those of
 `jsonl.py`.
-Not here: lines (`streams/lines.py`), single values (`jsonl.py`).
+Not here: lines (`lines.py`), single values (`jsonl.py`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
+from strata_cdc.changes.texts import Texts
 from strata_cdc.streams.events import StreamTransaction
 from strata_cdc.streams.transactions import ordinals_in
 
@@ -91,6 +93,16 @@ class GroupTransactions(Mapping[int, "GroupTransaction"]):
         """Returns the ordinals of some transactions in the part, from 0."""
         return ordinals_in(self.seqs, seqs)
 
+    def more_keys(self, seqs: Ints) -> Texts | None:
+        """Returns more keys of the lines of some transactions, as JSON after other keys, if their source came with a
+        switchover; None: no line has any."""
+        marked = self.chunk.may_be_copy[self.part.begin + self.ordinals(seqs)]
+        if not self.chunk.epoch and not marked.any():
+            return None
+        shown = [_shown(self.chunk.epoch, may_be_copy=is_copy) for is_copy in (False, True)]
+        texts = [b",%b" % msgspec.json.encode(keys)[1:-1] if keys else b"" for keys in shown]
+        return Texts.of([texts[mark] for mark in marked.tolist()])
+
     def __getitem__(self, seq: int) -> GroupTransaction:
         transaction = self._made.get(seq)
         if transaction is None:
@@ -132,7 +144,7 @@ class GroupTransaction(StreamTransaction):
     @property
     def shown(self) -> dict[str, Any]:
         """More keys of the lines of a source that came with a switchover."""
-        return shown_of(self.epoch, may_be_copy=self.may_be_copy)
+        return _shown(self.epoch, may_be_copy=self.may_be_copy)
 
     @property
     def epoch(self) -> int:
@@ -145,7 +157,7 @@ class GroupTransaction(StreamTransaction):
         return bool(self._chunk.may_be_copy[self._ordinal])
 
 
-def shown_of(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:
+def _shown(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:
     """Returns more keys of the lines of an epoch's transactions."""
     shown: dict[str, Any] = {"epoch": epoch} if epoch else {}
     return {**shown, "possible_duplicate": True} if may_be_copy else shown

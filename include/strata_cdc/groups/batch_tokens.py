@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.changes.texts import Texts
-from strata_cdc.groups.batch import shown_of
 from strata_cdc.position.token_packed import growing, packed_place
-from strata_cdc.streams.token_texts import Growth, heads_of, heads_one_by_one, joined_heads, tokens_of
-from strata_cdc.streams.transaction_texts import shown_fields
+from strata_cdc.streams.token_texts import Growth, SpanTokens, heads_of, joined_tokens, tokens_of, tokens_one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.texts import Texts
     from strata_cdc.groups.batch import GroupBatch, GroupTransactions
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.token_packed import PackedPlace
-    from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.token_texts import TokenHeads
 
 _MANY: Final = 48
@@ -100,12 +97,24 @@ class GroupBatchTokens:
         ordered = sorted(rank for rank in borders if rank <= len(batch.due))
         self.segments = [segment for begin, end in pairwise(ordered) for segment in self._segments(begin, end)]
 
-    def each(self, ranks: Ints) -> Iterator[tuple[_Segment, slice]]:
-        """Yields the segments that have some of the given transactions, and which of these."""
+    def of_part(self, located: GroupTransactions, seqs: Ints) -> SpanTokens:
+        """Makes the tokens of some transactions of a part of the batch.
+
+        Args:
+            located: The part.
+            seqs: Ordinals of transactions in the source's stream, in order.
+        """
+        more_keys, ranks, tokens = located.more_keys(seqs), located.ranks[located.ordinals(seqs)], list[SpanTokens]()
         for segment in self.segments:
             some = slice(*np.searchsorted(ranks, [segment.begin, segment.end]).tolist())
-            if some.start < some.stop:
-                yield segment, some
+            if some.start == some.stop:
+                continue
+            if segment.moving is None:
+                tokens.append(tokens_one_by_one([located[seq] for seq in seqs[some].tolist()]))
+            else:
+                heads = segment.inside(ranks[some], located.part.source)
+                tokens.append(SpanTokens(heads, segment.after(ranks[some])))
+        return joined_tokens(tokens)._replace(more_keys=more_keys)
 
     def _segments(self, begin: int, end: int, known: frozenset[str] = frozenset()) -> Iterator[_Segment]:
         """Yields the segments between two borders. It cuts before and after a transaction if the source's position
@@ -199,48 +208,3 @@ def _leads_up(known: PackedPlace, before: PackedPlace, index: int) -> bool:
 
 def _fixed(packed: PackedPlace, index: int) -> tuple[int, ...]:
     return packed.numbers[:index] + packed.numbers[index + 1 : -1]
-
-
-class GroupTokens:
-    """The tokens of a part of a batch."""
-
-    def __init__(self, tokens: GroupBatchTokens, located: GroupTransactions) -> None:
-        """Takes the tokens of the batch, and the part."""
-        self.own: Mapping[int, StreamTransaction] = located.chunk.own
-        self._tokens, self._places = tokens, located
-
-    def after(self, seqs: Ints) -> Texts:
-        """Returns the token after each of some transactions."""
-        texts, ranks = [], self._ranks(seqs)
-        for segment, some in self._tokens.each(ranks):
-            if segment.moving is None:
-                texts.append(Texts.of([transaction.after_text.encode() for transaction in self._each(seqs[some])]))
-            else:
-                texts.append(segment.after(ranks[some]))
-        return Texts.joined(texts)
-
-    def inside(self, seqs: Ints) -> TokenHeads:
-        """Returns the begin of the tokens inside each of some transactions."""
-        heads, ranks = [], self._ranks(seqs)
-        for segment, some in self._tokens.each(ranks):
-            if segment.moving is None:
-                heads.append(heads_one_by_one([transaction.steps for transaction in self._each(seqs[some])]))
-            else:
-                heads.append(segment.inside(ranks[some], self._places.part.source))
-        return joined_heads(heads)
-
-    def more_keys(self, seqs: Ints) -> Texts | None:
-        """Returns more keys of the lines of a source that came with a switchover; None: no line has any."""
-        chunk = self._places.chunk
-        marked = chunk.may_be_copy[self._places.part.begin + self._places.ordinals(seqs)]
-        if not chunk.epoch and not marked.any():
-            return None
-        shown = [shown_fields(shown_of(chunk.epoch, may_be_copy=is_copy)) for is_copy in (False, True)]
-        return Texts.of([shown[mark] for mark in marked.tolist()])
-
-    def _ranks(self, seqs: Ints) -> Ints:
-        return self._places.ranks[self._places.ordinals(seqs)]
-
-    def _each(self, seqs: Ints) -> Iterator[StreamTransaction]:
-        """Some transactions, one by one."""
-        return (self._places[seq] for seq in seqs.tolist())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.port import ChangeBatch, TransactionColumns
+    from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.port import Executed
@@ -46,9 +46,7 @@ class SpanTransactions:
         self._span, self.own = span, span.transactions
         self._row_seqs = [row_seqs(batch.batch) for batch in span.batches]
         self._unreadable_seqs = [row_seqs(rows.batch) for rows in span.unreadable]
-        ddl = [statement.transaction.record.seq for statement in span.ddl]
-        seqs = [*self._row_seqs, *self._unreadable_seqs, np.array(ddl, np.int64), span.ended]
-        self.seqs: Ints = _together(seqs, self.own.batch)
+        self.seqs: Ints = span.seqs
         """Ordinals of the transactions in the source's stream, in order; `leave_out` removes some."""
         last = int(self.seqs[-1])
         # Only the last transaction can be one of which more comes.
@@ -146,14 +144,6 @@ class SpanTransactions:
             rows = row_ordinals(batch)[row_seqs(batch) == seq]
             steps += [statements + int(rows.max()) + 1] if len(rows) else []
         return max(steps)
-
-
-def _together(parts: Sequence[Ints], batch: TransactionColumns) -> Ints:
-    """The ordinals of some transactions of a batch, each once, in order."""
-    is_there = np.zeros(len(batch), np.bool_)
-    for seqs in parts:
-        is_there[seqs - batch.first_seq] = True
-    return np.flatnonzero(is_there) + batch.first_seq
 
 
 def _some(batch: ChangeBatch, seqs: Ints, wanted: Ints, *, is_some: bool) -> ChangeBatch | None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from strata_cdc.changes.lines import Lines, joined
 from strata_cdc.groups.batch import GroupBatch
-from strata_cdc.groups.batch_tokens import GroupBatchTokens, GroupTokens
+from strata_cdc.groups.batch_tokens import GroupBatchTokens
 from strata_cdc.groups.chunks import DueHop
-from strata_cdc.streams.lines import Lines, joined
 from strata_cdc.streams.rendering import Rendering
-from strata_cdc.streams.transaction_texts import time_text
+from strata_cdc.streams.transaction_texts import texts_of_transactions, time_text
 from strata_cdc.streams.writing import Writing
 
 if TYPE_CHECKING:
@@ -52,11 +53,12 @@ class GroupBatchLines:
         parts, lines = batch.parts(), list[Lines]()
         tokens = GroupBatchTokens(batch, parts)
         for located in parts:
-            writing = self._writing.setdefault(located.part.source, Writing())
-            for line in writing.lines_of(located.span(), GroupTokens(tokens, located)):
+            writing, span = self._writing.setdefault(located.part.source, Writing()), located.span()
+            seqs = span.seqs
+            texts = texts_of_transactions(located.chunk.own, seqs, tokens.of_part(located, seqs))
+            for some in writing.lines_of(span, texts):
                 # The lines of all parts are put into one order.
-                line.seqs = located.ranks[located.ordinals(line.seqs)]
-                lines.append(line)
+                lines.append(replace(some, seqs=located.ranks[located.ordinals(some.seqs)]))
         return joined(lines)
 
 

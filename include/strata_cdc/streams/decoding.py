@@ -69,6 +69,20 @@ class StreamBatch(Struct):
         return [(some.table, some.batch) for some in batches]
 
     @property
+    def seqs(self) -> Ints:
+        """The ordinals of the transactions of which something is in the span, in order, each once."""
+        ddl = np.array([statement.transaction.record.seq for statement in self.ddl], np.int64)
+        parts = [*(row_seqs(rows) for _, rows in self.rows), ddl, self.ended]
+        bounds = [(int(seqs.min()), int(seqs.max())) for seqs in parts if len(seqs)]
+        if not bounds:
+            return _NONE
+        first, last = min(low for low, _ in bounds), max(high for _, high in bounds)
+        is_there = np.zeros(last - first + 1, np.bool_)
+        for seqs in parts:
+            is_there[seqs - first] = True
+        return np.flatnonzero(is_there) + first
+
+    @property
     def commits(self) -> list[StreamTransaction]:
         """The transactions that end in the span."""
         return [self.transactions[seq] for seq in self.ended.tolist()]

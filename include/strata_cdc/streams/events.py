@@ -65,6 +65,11 @@ class StreamTransaction:
         """The arguments that it was made with, to make the same transaction for another stream."""
         return self._along, self._batch, self._row, self.statements
 
+    @property
+    def source(self) -> str:
+        """Name of its source."""
+        return self._along.source
+
     @cached_property
     def record(self) -> TransactionFacts:
         """Its record."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from strata_cdc.binlog.kernels.crc import CRC_TABLES
 from strata_cdc.binlog.kernels.token_texts import LONGEST_NUMBER, token_letters
+from strata_cdc.changes.lines import LineColumn
 from strata_cdc.changes.texts import Texts
 from strata_cdc.position.token_digits import LETTERS, digits
 from strata_cdc.position.token_seal import SEAL_LETTERS, head_of, sealed
-from strata_cdc.streams.lines import LineColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.position.token_packed import PackedPlace
     from strata_cdc.position.token_seal import StepTexts
+    from strata_cdc.streams.events import StreamTransaction
 
+MANY: Final = 48
+"""From this number of transactions on, columns are faster than one transaction at a time."""
 _LETTERS: Final = np.frombuffer(LETTERS.encode(), np.uint8)
 
 
@@ -44,6 +47,17 @@ class TokenHeads(NamedTuple):
     """The CRC32 of each."""
     tails: list[str] | None = None
     """What follows the number of steps before the seal; None: nothing."""
+
+
+class SpanTokens(NamedTuple):
+    """The tokens of some transactions."""
+
+    inside: TokenHeads
+    """The begin of the tokens inside each."""
+    after: Texts
+    """The token after each."""
+    more_keys: Texts | None = None
+    """More keys of the lines of each, as JSON after other keys; None: no line has any."""
 
 
 def tokens_of(packed: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> Texts:
@@ -74,6 +88,17 @@ def joined_heads(parts: Sequence[TokenHeads]) -> TokenHeads:
     tails = [tail for part in parts for tail in part.tails or [""] * len(part.texts)]
     texts, crcs = Texts.joined([part.texts for part in parts]), np.concatenate([part.crcs for part in parts])
     return TokenHeads(texts, crcs, tails if any(tails) else None)
+
+
+def tokens_one_by_one(transactions: Sequence[StreamTransaction]) -> SpanTokens:
+    """Returns the tokens of some transactions, from the texts of each."""
+    after = Texts.of([transaction.after_text.encode() for transaction in transactions])
+    return SpanTokens(heads_one_by_one([transaction.steps for transaction in transactions]), after)
+
+
+def joined_tokens(parts: Sequence[SpanTokens]) -> SpanTokens:
+    """Returns the tokens of all parts, one part after the other; they have no more keys."""
+    return SpanTokens(joined_heads([part.inside for part in parts]), Texts.joined([part.after for part in parts]))
 
 
 def tokens_inside(heads: TokenHeads, chosen: Ints, steps: Ints) -> list[LineColumn]:

@@ -1,74 +1,79 @@
-"""What lines state about their transactions besides tokens: GTID, commit time, number of statements. If there are many
-transactions, the texts are made a column at a time.
+"""What lines state about their transactions: tokens, GTIDs, commit times, as texts. If there are many transactions, the
+texts are made a column at a time.
 Not here: lines (`writing.py`), tokens (`source_tokens.py`), which transactions (`transactions.py`)."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
+from msgspec import Struct
 
-from strata_cdc.changes.texts import Texts
+from strata_cdc.changes.lines import LineColumn
+from strata_cdc.changes.texts import Texts, integer_texts_of, moment_texts_of
+from strata_cdc.streams.token_texts import MANY
 from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.streams.events import StreamTransaction
+    from strata_cdc.streams.token_texts import SpanTokens
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MANY: Final = 48
-"""From this number of transactions on, columns are faster than one transaction at a time."""
 
 
-class TransactionTexts:
-    """Makes the texts of some transactions of a span, in order."""
+class TransactionTexts(Struct, frozen=True, eq=False):
+    """The transactions of a span, as its lines have them: of each text, one for each transaction."""
 
-    def __init__(self, transactions: Mapping[int, StreamTransaction], seqs: Ints) -> None:
-        """Takes the transactions of the span, and the ordinals of those that are wanted."""
-        self._places, self._seqs = transactions, seqs
-        self._columns = transactions if isinstance(transactions, StreamTransactions) and len(seqs) >= MANY else None
-
-    def _each(self) -> list[StreamTransaction]:
-        return [self._places[seq] for seq in self._seqs.tolist()]
-
-    def statements(self) -> Ints:
-        """Returns how many statements each transaction has."""
-        if self._columns is not None:
-            return self._columns.count_statements(self._seqs - self._columns.batch.first_seq)
-        return np.array([transaction.statements for transaction in self._each()], np.int64)
-
-    def gtids(self) -> tuple[Texts, Ints]:
-        """Returns GTIDs as JSON, in quotes, or `null`; and which of these texts each transaction has."""
-        if self._columns is None:
-            texts = Texts.of(
-                [b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in self._each()]
-            )
-            return texts, np.arange(len(texts))
-        return self._mine(self._columns.gtid_texts, self._columns)
-
-    def times(self) -> tuple[Texts, Ints]:
-        """Returns commit times as `time_text` does; and which of these texts each transaction has."""
-        if self._columns is None:
-            texts = Texts.of([time_text(transaction.record.committed_at).encode() for transaction in self._each()])
-            return texts, np.arange(len(texts))
-        return self._mine(self._columns.time_texts, self._columns)
-
-    def _mine(self, texts: Texts, columns: StreamTransactions) -> tuple[Texts, Ints]:
-        """From the texts of all transactions of a span, a range that has the texts of these; and which text of it each
-        has."""
-        ordinals = columns.ordinals(self._seqs)
-        first = int(ordinals[0])
-        return texts.between(first, int(ordinals[-1]) + 1), ordinals - first
+    source: str
+    """Name of the source of all; empty if there is no transaction."""
+    seqs: Ints
+    """Their ordinals, in order."""
+    statements: Ints
+    """How many statements each has."""
+    gtids: list[LineColumn]
+    """Columns of a line for each transaction, as JSON: in quotes, or `null`."""
+    times: Texts
+    """Commit times, as `time_text` returns them."""
+    tokens: SpanTokens
 
 
-def shown_fields(shown: Mapping[str, Any]) -> bytes:
-    """Returns more keys of a line, as JSON that comes after the keys that the line already has."""
-    return b",%b" % msgspec.json.encode(shown)[1:-1] if shown else b""
+def texts_of_transactions(
+    transactions: Mapping[int, StreamTransaction], seqs: Ints, tokens: SpanTokens
+) -> TransactionTexts:
+    """Makes the texts of some transactions.
+
+    Args:
+        transactions: Transactions of a source's own stream.
+        seqs: The ordinals of those that are wanted, in order.
+        tokens: Their tokens.
+    """
+    source = transactions[int(seqs[0])].source if len(seqs) else ""
+    if isinstance(transactions, StreamTransactions) and len(seqs) >= MANY:
+        batch = transactions.batch
+        rows = seqs - batch.first_seq
+        statements, times = transactions.count_statements(rows), moment_texts_of(batch.committed_at[rows], "T", 6, "Z")
+        return TransactionTexts(source, seqs, statements, _gtids(batch, rows), times, tokens)
+    each = [transactions[seq] for seq in seqs.tolist()]
+    statements = np.array([transaction.statements for transaction in each], np.int64)
+    gtids = Texts.of([b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each])
+    times = Texts.of([time_text(transaction.record.committed_at).encode() for transaction in each])
+    return TransactionTexts(source, seqs, statements, [LineColumn(gtids)], times, tokens)
+
+
+def _gtids(batch: TransactionColumns, rows: Ints) -> list[LineColumn]:
+    sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
+    servers = [*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null"]
+    return [
+        LineColumn.from_texts(servers, np.where(is_none, len(batch.sids), sids)),
+        LineColumn(integer_texts_of(batch.numbers[rows]), None, is_none),
+        LineColumn.from_texts([b'"', b""], is_none.astype(np.int64)),
+    ]
 
 
 def time_text(micros: int) -> str:

@@ -4,21 +4,17 @@ Not here: which transactions (`positions.py`), what is in them (`decoding.py`)."
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from strata_cdc.changes.texts import moment_texts_of
 from strata_cdc.streams.events import StreamTransaction
-from strata_cdc.streams.lines import LineColumn, composed, in_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
-    from strata_cdc.changes.texts import Texts
     from strata_cdc.streams.events import Along
 
 
@@ -61,28 +57,6 @@ class StreamTransactions(Mapping[int, StreamTransaction]):
         for seq, count in self._statements.items():
             counts[rows == seq - self.batch.first_seq] = count
         return counts
-
-    @cached_property
-    def gtid_texts(self) -> Texts:
-        """The GTID of each, as JSON. Lines of rows and of commits use it, so the texts are kept."""
-        batch, rows = self.batch, self.rows
-        sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
-        servers = [*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null"]
-        columns = [
-            LineColumn.from_texts(servers, np.where(is_none, len(batch.sids), sids)),
-            LineColumn(in_digits(batch.numbers[rows]).texts, None, is_none),
-            LineColumn.from_texts([b'"', b""], is_none.astype(np.int64)),
-        ]
-        return composed(columns, len(rows))
-
-    @cached_property
-    def time_texts(self) -> Texts:
-        """The commit time of each, as `time_text` returns it; also kept."""
-        return moment_texts_of(self.batch.committed_at[self.rows], "T", 6, "Z")
-
-    def ordinals(self, seqs: Ints) -> Ints:
-        """Returns the indexes of some transactions among these, from 0."""
-        return ordinals_in(self.seqs, seqs)
 
     def _count_statements(self, seq: int) -> int:
         return sum(1 for _ in self._item.statements(self.batch.record(seq - self.batch.first_seq)))

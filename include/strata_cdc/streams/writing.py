@@ -3,21 +3,22 @@ Not here: putting the bytes together (`lines.py`), events as Python values (`ren
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.image_texts import ImageTexts
 from strata_cdc.changes.jsonl import TableLines
+from strata_cdc.changes.lines import LineColumn, Lines, composed, in_digits, in_few_digits, joined
 from strata_cdc.changes.texts import Texts
-from strata_cdc.streams.lines import ImageTexts, LineColumn, Lines, composed, in_digits, in_few_digits, joined
-from strata_cdc.streams.source_tokens import SourceTokens
+from strata_cdc.streams.decoding import row_ordinals, row_seqs
+from strata_cdc.streams.source_tokens import source_tokens
 from strata_cdc.streams.together import put_together
 from strata_cdc.streams.token_texts import tokens_inside
-from strata_cdc.streams.transaction_texts import TransactionTexts, time_text
+from strata_cdc.streams.transaction_texts import texts_of_transactions, time_text
+from strata_cdc.streams.transactions import ordinals_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Ddl, StreamTransaction
-    from strata_cdc.streams.source_tokens import SpanTokens
+    from strata_cdc.streams.transaction_texts import TransactionTexts
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
 
 _LAST: Final = 1 << 62
@@ -70,6 +71,13 @@ _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
 _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 
 
+class _RowFrame(Struct, frozen=True, eq=False):
+    """What is before and after the images in the lines of rows: one text for each transaction."""
+
+    opening: Texts
+    closing: Texts
+
+
 class Writing:
     """Makes the lines of one stream, and keeps what they need of each table."""
 
@@ -80,7 +88,9 @@ class Writing:
     def chunks(self, span: StreamBatch) -> Iterator[bytes]:
         """Yields the lines of a span, several at a time."""
         span = put_together(span)
-        return joined(self.lines_of(span, SourceTokens(span.transactions)))
+        texts = _texts_of(span)
+        lines = self.lines_of(span, texts)
+        return joined(lines)
 
     def lines(self, span: StreamBatch) -> bytes:
         """Returns all lines of a span."""
@@ -89,7 +99,8 @@ class Writing:
     def messages(self, span: StreamBatch) -> Messages:
         """Returns all lines of a span as server-sent events."""
         span = put_together(span)
-        groups = self.lines_of(span, SourceTokens(span.transactions), _MESSAGES)
+        texts = _texts_of(span)
+        groups = self.lines_of(span, texts, _MESSAGES)
         if not groups:
             return NO_MESSAGES
         seq, step = max(
@@ -99,30 +110,31 @@ class Writing:
         last = transaction.after_text if step == _LAST else transaction.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
-    def lines_of(self, span: StreamBatch, tokens: SpanTokens, framing: _Framing = _LINES) -> list[Lines]:
+    def lines_of(self, span: StreamBatch, texts: TransactionTexts, framing: _Framing = _LINES) -> list[Lines]:
         """Returns the lines of a span, to be joined.
 
         Args:
             span: The span.
-            tokens: The tokens of its transactions.
+            texts: The texts of its transactions.
             framing: The text around each line.
         """
-        end = _end(span) + framing.end if span.transactions else framing.end
+        end = b'","source":%b}' % _encode(texts.source) + framing.end
         parts = [_ddl(span, framing)] if span.ddl else []
-        for batch in span.batches:
-            values, images = self._table(batch)
-            columns = images.pieces(batch.batch, b',"token":"')
-            if columns is None:
-                # Images that lack columns, or have values that their column types cannot express.
-                parts.append(_one_by_one(values.objects(batch.batch), span, framing))
-            else:
-                parts.append(_rows(batch, columns, tokens, framing, end))
+        if len(span.ended):
+            parts.append(_commits(span.ended, texts, framing, end))
         for unreadable in span.unreadable:
             rows = unreadable.rows(self._table(unreadable)[0])
             lines = [_unreadable_line(unreadable.table, row, span.transactions) for row in rows]
             parts.append(_one_by_one(lines, span, framing))
-        if len(span.ended):
-            parts.append(_commits(span.ended, tokens, framing, end))
+        frame = _row_frame(texts, end) if span.batches else None
+        for batch in span.batches:
+            values, images = self._table(batch)
+            columns = images.columns(batch.batch, b',"token":"')
+            if columns is None or frame is None:
+                # Images that lack columns, or have values that their column types cannot express.
+                parts.append(_one_by_one(values.objects(batch.batch), span, framing))
+            else:
+                parts.append(_rows(batch, columns, texts, frame, framing))
         return parts
 
     def _table(self, batch: ChangeBatch | UnreadableRows) -> tuple[TableLines, ImageTexts]:
@@ -135,76 +147,81 @@ class Writing:
         return known[:2]
 
 
+def _texts_of(span: StreamBatch) -> TransactionTexts:
+    """The texts of the transactions of a source's own span."""
+    seqs = span.seqs
+    tokens = source_tokens(span.transactions, seqs)
+    return texts_of_transactions(span.transactions, seqs, tokens)
+
+
 def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
     lines = Texts.of([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
     seqs, numbers = zip(*((ddl.transaction.record.seq, ddl.number) for ddl in span.ddl), strict=True)
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
 
-def _rows(batch: ChangeBatch, images: list[LineColumn], tokens: SpanTokens, framing: _Framing, end: bytes) -> Lines:
+def _row_frame(texts: TransactionTexts, end: bytes) -> _RowFrame:
+    count, more_keys = len(texts.seqs), texts.tokens.more_keys
+    opening = [
+        LineColumn.same(b'{"gtid":'),
+        *texts.gtids,
+        LineColumn.same(b',"seq":'),
+        in_digits(texts.seqs),
+    ]
+    closing = [
+        LineColumn.same(b'"'),
+        *([] if more_keys is None else [LineColumn(more_keys)]),
+        LineColumn.same(b',"committed_at":"'),
+        LineColumn(texts.times),
+        LineColumn.same(end),
+    ]
+    return _RowFrame(composed(opening, count), composed(closing, count))
+
+
+def _rows(
+    batch: ChangeBatch, images: list[LineColumn], texts: TransactionTexts, frame: _RowFrame, framing: _Framing
+) -> Lines:
     """The lines of rows of one table.
 
     Args:
         batch: The rows.
         images: The columns of their images, and of what comes after the images.
-        tokens: The tokens of the span.
+        texts: The texts of the span's transactions.
+        frame: What is before and after the images.
         framing: The text around each line.
-        end: The end of all lines.
     """
-    columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
-    row_seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
-    begins = np.flatnonzero(np.diff(row_seqs, prepend=-1))
-    seqs, chosen = row_seqs[begins], np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row_seqs)))
-    facts = TransactionTexts(tokens.own, seqs)
-    steps = rows + 1 + facts.statements()[chosen]
-    token = tokens_inside(tokens.inside(seqs), chosen, steps)
-    opened = [
-        LineColumn.same(b'{"gtid":'),
-        LineColumn(*facts.gtids()),
-        LineColumn.same(b',"seq":'),
-        in_digits(seqs),
+    seqs, rows = row_seqs(batch.batch), row_ordinals(batch.batch)
+    begins = np.flatnonzero(np.diff(seqs, prepend=-1))
+    chosen = np.repeat(ordinals_in(texts.seqs, seqs[begins]), np.diff(begins, append=len(seqs)))
+    steps = rows + 1 + texts.statements[chosen]
+    token = tokens_inside(texts.tokens.inside, chosen, steps)
+    columns = [
+        *framing.front(*token),
+        LineColumn(frame.opening, chosen),
+        *in_few_digits(rows, b',"row":'),
+        *images,
+        *token,
+        LineColumn(frame.closing, chosen),
     ]
-    closing = [*_after_token(tokens.more_keys(seqs)), *_facts(facts, end)]
-    return Lines(
-        row_seqs,
-        steps,
-        [
-            *framing.front(*token),
-            LineColumn(composed(opened, len(seqs)), chosen),
-            *in_few_digits(rows, b',"row":'),
-            *images,
-            *token,
-            LineColumn(composed(closing, len(seqs)), chosen),
-        ],
-    )
+    return Lines(seqs, steps, columns)
 
 
-def _commits(seqs: Ints, tokens: SpanTokens, framing: _Framing, end: bytes) -> Lines:
-    token, facts = LineColumn(tokens.after(seqs)), TransactionTexts(tokens.own, seqs)
+def _commits(seqs: Ints, texts: TransactionTexts, framing: _Framing, end: bytes) -> Lines:
+    chosen, more_keys = ordinals_in(texts.seqs, seqs), texts.tokens.more_keys
+    token = LineColumn(texts.tokens.after, chosen)
     columns = [
         *framing.front(token),
         LineColumn.same(b'{"token":"'),
         token,
-        *_after_token(tokens.more_keys(seqs)),
+        LineColumn.same(b'"'),
+        *([] if more_keys is None else [LineColumn(more_keys, chosen)]),
         LineColumn.same(b',"commit":true,"gtid":'),
-        LineColumn(*facts.gtids()),
-        *_facts(facts, end),
+        *(column.chosen_for(chosen) for column in texts.gtids),
+        LineColumn.same(b',"committed_at":"'),
+        LineColumn(texts.times, chosen),
+        LineColumn.same(end),
     ]
     return Lines(seqs, np.full(len(seqs), _LAST), columns)
-
-
-def _after_token(more_keys: Texts | None) -> list[LineColumn]:
-    return [LineColumn.same(b'"'), *([] if more_keys is None else [LineColumn(more_keys)])]
-
-
-def _facts(facts: TransactionTexts, end: bytes) -> list[LineColumn]:
-    """The last columns of the lines of some transactions."""
-    return [LineColumn.same(b',"committed_at":"'), LineColumn(*facts.times()), LineColumn.same(end)]
-
-
-def _end(span: StreamBatch) -> bytes:
-    """The end of all lines of a span: they are all of the same source."""
-    return b'","source":%b}' % _source(next(iter(span.transactions.values())).before.source)
 
 
 def _unreadable_line(
@@ -229,17 +246,12 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _
         step = transaction.statements + line["row"] + 1
         line["token"] = token = transaction.steps.text(step)
         line["committed_at"] = time_text(transaction.record.committed_at)
-        line["source"] = transaction.before.source
+        line["source"] = transaction.source
         line.update(transaction.shown)
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
     return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Texts.of(lines))])
-
-
-@lru_cache(64)
-def _source(name: str) -> bytes:
-    return _encode(name)
 
 
 def _ddl_line(ddl: Ddl) -> bytes:
@@ -252,7 +264,7 @@ def _ddl_line(ddl: Ddl) -> bytes:
             "version": ddl.version,
             "gtid": transaction.gtid,
             "committed_at": time_text(transaction.record.committed_at),
-            "source": transaction.before.source,
+            "source": transaction.source,
             **transaction.shown,
         }
     )

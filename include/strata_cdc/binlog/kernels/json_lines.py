@@ -1,5 +1,5 @@
 """Joins texts to lines of JSON: a line is a row of texts, each identified by its number among the texts of its part.
-Not here: which texts (`changes/json_columns.py`, `streams/lines.py`).
+Not here: which texts (`changes/json_columns.py`, `changes/lines.py`).
 """
 
 from __future__ import annotations

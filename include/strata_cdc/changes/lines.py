@@ -1,6 +1,7 @@
-"""JSON lines of many rows at once. A text that is equal in a table or a transaction is made once, the texts of values
-are made a column at a time, and each line is composed of these texts at its position in the stream's order.
-Not here: which lines there are (`rendering.py`), texts of values (`changes/json_columns.py`).
+"""Lines that are composed of columns of texts, many at once: each text is written at its position in the order of the
+stream.
+Not here: which lines there are (`streams/writing.py`), the columns of images (`image_texts.py`), of values
+(`json_columns.py`).
 """
 
 from __future__ import annotations
@@ -9,38 +10,24 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
 from strata_cdc.binlog.kernels.json_lines import CHOSEN, END_LINE, FIRST_LINE, OWN, SAME, count_lines, put_lines
 from strata_cdc.binlog.kernels.memory import address_of
-from strata_cdc.changes.arrow import ROW_FIELDS
-from strata_cdc.changes.json_columns import texts_of
 from strata_cdc.changes.texts import Texts, constant_texts, integer_texts_of
-from strata_cdc.schema.model.types import parse_column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Bytes, IntRows, Ints
-    from strata_cdc.changes.json_columns import TextsOf
-    from strata_cdc.schema.model.definition import TableDefinition, TableName
 
-    Columns = Callable[[], Sequence[pa.Array]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-_OPS: Final = pa.array(["insert", "update", "delete"])
-_INSERT, _UPDATE, _DELETE = range(3)
-_VALUE, _NULL = 1, 2
-"""States of a value in an image that exists; 0: there is no such image."""
-_PIECE_BYTES: Final = 256 << 10
+_CHUNK_BYTES: Final = 256 << 10
 """Lines are written in parts of this size, one after the other: so much stays in the processor's cache."""
 _CALL_BYTES: Final = 1 << 20
 """One call writes lines of this size, or one longer line, into memory that the next calls use again."""
-_encode: Final = msgspec.json.encode
 
 
 class LineColumn(Struct, frozen=True, eq=False, dict=True):
@@ -70,15 +57,23 @@ class LineColumn(Struct, frozen=True, eq=False, dict=True):
         """Makes a column of a few texts that are used often."""
         return cls(constant_texts(*texts), chosen)
 
+    def chosen_for(self, lines: Ints) -> LineColumn:
+        """Returns the column for other lines, each of which has the text of one of these lines.
 
-class Lines(Struct):
+        Args:
+            lines: For each of the other lines, the number of that line.
+        """
+        return LineColumn(self.texts, lines if self.chosen is None else self.chosen[lines], self.is_absent)
+
+
+class Lines(Struct, frozen=True, eq=False):
     """Some lines that are made of the same columns, and where they are in the stream."""
 
     seqs: Ints
     """Ordinals of the lines' transactions."""
     steps: Ints
     """The steps of the lines in their transactions."""
-    pieces: list[LineColumn]
+    columns: list[LineColumn]
 
 
 class Composition:
@@ -90,7 +85,7 @@ class Composition:
         One call of a kernel writes any number of lines. The kernel takes the addresses of the columns' data, which this
         object keeps alive.
         """
-        self._pieces = groups
+        self._columns = groups
         self._parts = np.array([column.part for columns in groups for column in columns], np.int64)
         part_ends, line_ends = np.cumsum([len(columns) for columns in groups]), np.cumsum(counts)
         begins = [np.append(0, ends[:-1]) for ends in (part_ends, line_ends)]
@@ -129,7 +124,7 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     """
     if not groups:
         return
-    lines = Composition([group.pieces for group in groups], [len(group.seqs) for group in groups])
+    lines = Composition([group.columns for group in groups], [len(group.seqs) for group in groups])
     order = np.lexsort(
         (np.concatenate([group.steps for group in groups]), np.concatenate([group.seqs for group in groups]))
     )
@@ -137,7 +132,7 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     ranks, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     ranks[order], ends[order] = np.arange(len(order)), in_order[1:]
     begins = ends - lines.sizes
-    borders = _borders(in_order, _PIECE_BYTES)
+    borders = _borders(in_order, _CHUNK_BYTES)
     some, fronts = lines.borders(ranks, borders), in_order[borders]
     calls = _borders(fronts, _CALL_BYTES)
     buffer = np.empty(np.diff(fronts[calls]).max(), np.uint8)
@@ -184,63 +179,3 @@ def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
     if most >= len(numbers):
         return [LineColumn.same(key), in_digits(numbers)]
     return [LineColumn(Texts.of([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
-
-
-class ImageTexts:
-    """The images of one version of a table: `"op":...,"before":...,"after":...` of each row."""
-
-    def __init__(self, table: TableName, definition: TableDefinition) -> None:
-        """Takes the definition that its batches have."""
-        self._table = b'"database":%b,"table":%b' % (_encode(table.database), _encode(table.table))
-        self._texts: dict[str, TextsOf] = {
-            column.name: texts_of(parse_column_type(column.column_type)) for column in definition.columns
-        }
-
-    def pieces(self, batch: pa.RecordBatch, behind: bytes) -> list[LineColumn] | None:
-        """Returns the columns of a batch's rows; None if an image lacks columns, or has values that its types cannot
-        express.
-
-        The batch must have the definition with which this object was made. The text `behind` follows the images.
-        """
-        own = batch.num_columns - len(ROW_FIELDS) - 1
-        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
-        if any(facts[name].null_count < batch.num_rows for name in ("_missing", "_invalid")):
-            return None
-        ops = pc.index_in(facts["_op"], _OPS).to_numpy().astype(np.int64)
-        names = batch.schema.names[:own]
-        opened = [
-            b',%b,"op":"insert","before":null,"after":{' % self._table,
-            b',%b,"op":"update","before":{' % self._table,
-            b',%b,"op":"delete","before":{' % self._table,
-        ]
-        before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
-        after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
-        return [
-            LineColumn.from_texts(opened, ops),
-            *before,
-            LineColumn.from_texts([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
-            *after,
-            LineColumn.from_texts([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
-        ]
-
-    def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
-        """The columns of an image, and the text that closes its last value."""
-        image_columns, closing = list[LineColumn](), b""
-        is_value = there.astype(np.int64)
-        for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
-            values, states = self._texts[name](column), is_value
-            quote = b'"' if values.is_quoted else b""
-            if column.null_count:
-                states = is_value.copy()
-                states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
-            key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
-            image_columns += [
-                LineColumn.from_texts([b"", key + quote, key + b"null"], states),
-                LineColumn(values.texts, None, states != _VALUE),
-            ]
-            closing = quote
-            if quote and column.null_count:
-                # Not every line has a value to close.
-                image_columns.append(LineColumn.from_texts([b"", quote, b""], states))
-                closing = b""
-        return image_columns, closing
