@@ -123,8 +123,8 @@ def _integer(signed: pa.DataType, unsigned: pa.DataType) -> Callable[[ColumnType
     return lambda kind: unsigned if kind.unsigned else signed
 
 
-def _always(found: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
-    return lambda _: found
+def _always(kind: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
+    return lambda _: kind
 
 
 ARROW_TYPES: Final[dict[TypeKind, Callable[[ColumnType], pa.DataType]]] = {

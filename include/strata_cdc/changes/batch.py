@@ -141,14 +141,14 @@ def _repeated_file(binlog_file: str) -> pa.Array:
 def _corrupt_row(block: RowBlock, error: CorruptCell, binlog_file: str) -> CorruptRow:
     facts = [int(fact[error.row]) for fact in block.rows.facts]
     sid = facts[Fact.SID]
-    found = CorruptEventError(
+    fault = CorruptEventError(
         f"column {error.column}: {error.reason}",
         table=str(block.plan.table),
         gtid=str(Gtid(block.servers[sid], facts[Fact.GNO])) if sid >= 0 else None,
         file=binlog_file,
         offset=facts[Fact.POSITION],
     )
-    return CorruptRow(facts[Fact.SEQ], facts[Fact.ROW], found)
+    return CorruptRow(facts[Fact.SEQ], facts[Fact.ROW], fault)
 
 
 def _there(rows: BufferedRows, flag: int) -> Cells:

@@ -171,16 +171,16 @@ class _Piece(Struct, frozen=True):
 
 def _pieces(batch: TransactionBatch, rows: Ints) -> list[_Piece]:
     """Cuts the transactions at those with an XA mark."""
-    begin, found = 0, list[_Piece]()
+    begin, pieces = 0, list[_Piece]()
     marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
     for at in marked.tolist():
         if begin < at:
-            found.append(_Piece(_ranges(batch, rows[begin:at])))
+            pieces.append(_Piece(_ranges(batch, rows[begin:at])))
         begin = at + 1
-        found.append(_Piece([], batch.record(int(rows[at]))))
+        pieces.append(_Piece([], batch.record(int(rows[at]))))
     if begin < len(rows):
-        found.append(_Piece(_ranges(batch, rows[begin:])))
-    return found
+        pieces.append(_Piece(_ranges(batch, rows[begin:])))
+    return pieces
 
 
 def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:

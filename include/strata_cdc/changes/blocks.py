@@ -144,10 +144,10 @@ class _PlannedBuffers:
 
     def blocks(self, servers: Sequence[Writer], number: int | None = None) -> Iterator[RowBlock]:
         """Takes the rows out of one row buffer, or out of all."""
-        for one in self.arrays.waiting() if number is None else (number,):
-            plan = self._plans[one].decode
+        for buffer_number in self.arrays.waiting() if number is None else (number,):
+            plan = self._plans[buffer_number].decode
             if plan is not None and self.region is not None:
-                yield RowBlock(plan, self.arrays.drain(one), self.region, tuple(servers))
+                yield RowBlock(plan, self.arrays.drain(buffer_number), self.region, tuple(servers))
 
 
 class RowReader:

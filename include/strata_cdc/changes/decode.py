@@ -108,14 +108,14 @@ def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binl
     """Yields all rows before a fault, then raises the fault. A block has rows of one table only: the next blocks, up to
     the watermark, may have rows before the fault, and also earlier faults."""
     blocks = [block, *_blocks_to_watermark(steps)]
-    found: list[tuple[DecodePlan, Built]] | None = None
-    while found is None:
+    built_parts: list[tuple[DecodePlan, Built]] | None = None
+    while built_parts is None:
         parts = [part for each in blocks if (part := each.in_front_of(fault.seq, fault.row)).rows.count]
         try:
-            found = [(part.plan, build_batch(part, binlog_file)) for part in parts]
+            built_parts = [(part.plan, build_batch(part, binlog_file)) for part in parts]
         except CorruptRow as earlier:
             fault = earlier
-    for plan, built in found:
+    for plan, built in built_parts:
         yield from _sorted_out(plan, built)
     yield Watermark(fault.seq, is_last=True, missing_from=(fault.seq, fault.row))
     raise fault.error
@@ -156,6 +156,6 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
     for (column, kind, reason), numbers in reasons.items():
         rows = built.batch.take(pa.array(numbers, pa.int64()))
         error, remedy = _ERRORS[kind]
-        found = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
+        unreadable = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
         each = pa.array([faults[number] for number in numbers], VALUE_FAULTS)
-        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(found, rows), rows, each)
+        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(unreadable, rows), rows, each)

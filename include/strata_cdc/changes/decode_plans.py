@@ -147,15 +147,15 @@ class DecodePlans:
 
     def _plan(self, name: TableName, table_map: TableMap, version: TableVersion) -> MapPlan:
         definition, wanted = version.definition, self._columns.get(name)
-        found = disagreements(definition, table_map)
+        differences = disagreements(definition, table_map)
         complete = with_fractions(table_map, definition)
-        if not found:
+        if not differences:
             cells = sized(table_map, complete)
             columns = plan_columns(definition.columns, complete, cells, wanted)
             return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns))
-        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+        more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
         error = SchemaMismatchError(
-            "; ".join(str(each) for each in found[:3]) + more,
+            "; ".join(str(each) for each in differences[:3]) + more,
             table=str(name),
             remedy="The schema history does not have what the server had here: look at `strata schema history "
             f"--table {name}`, and track the stream again with the right baseline.",

@@ -93,7 +93,7 @@ def inflated_value(value: bytes, longest: int) -> bytes | None:
     stream = zlib.decompressobj(-zlib.MAX_WBITS if value[0] & _WITHOUT_WRAPPER else zlib.MAX_WBITS)
     try:
         # One byte more: only then it is known whether the stream ends after them.
-        found = stream.decompress(value[begin:], size + 1)
+        inflated = stream.decompress(value[begin:], size + 1)
     except zlib.error:
         return None
-    return found if stream.eof and len(found) == size and not stream.unused_data else None
+    return inflated if stream.eof and len(inflated) == size and not stream.unused_data else None

@@ -237,8 +237,8 @@ def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
     has_empty = "" in labels
 
     def ambiguous(values: Ints) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = ((values & members) != 0) | ((values == 0) & has_empty)
-        return found
+        mask: NDArray[np.bool_] = ((values & members) != 0) | ((values == 0) & has_empty)
+        return mask
 
     is_needed = bool(members) or has_empty
     return GatherLabels(

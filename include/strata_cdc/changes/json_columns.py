@@ -116,10 +116,10 @@ def _decimals(kind: ColumnType) -> TextsOf:
     def texts(column: pa.Array) -> TextColumn:
         if not pa.types.is_decimal(column.type):
             return _escaped(column)
-        found = column.cast(pa.string())
-        if (kind.decimals or 0) > _MOST_PLAIN_SCALE and pc.any(pc.match_substring(found, "E")).as_py():
+        as_strings = column.cast(pa.string())
+        if (kind.decimals or 0) > _MOST_PLAIN_SCALE and pc.any(pc.match_substring(as_strings, "E")).as_py():
             return each(column)
-        return _texts(found, quoted=True)
+        return _texts(as_strings, quoted=True)
 
     return texts
 

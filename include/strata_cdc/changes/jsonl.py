@@ -115,8 +115,8 @@ def _images(
 ) -> list[dict[str, Any] | None]:
     if not any(there):
         return [None] * len(there)
-    found = [values[name](column) for name, column in zip(names, columns, strict=True)]
-    rows = zip(*found, strict=True) if found else ((),) * len(there)
+    converted = [values[name](column) for name, column in zip(names, columns, strict=True)]
+    rows = zip(*converted, strict=True) if converted else ((),) * len(there)
     return [dict(zip(names, row, strict=True)) if is_there else None for row, is_there in zip(rows, there, strict=True)]
 
 
@@ -134,8 +134,8 @@ def _leave_out(
 def _entries(column: pa.Array) -> Iterator[tuple[int, Any]]:
     """The entries of a list or map column, each with its row."""
     if column.null_count < len(column):
-        for at, found in enumerate(column.to_pylist()):
-            for entry in found or ():
+        for at, entries in enumerate(column.to_pylist()):
+            for entry in entries or ():
                 yield at, entry
 
 

@@ -194,7 +194,7 @@ def _apply(root: list[Any], difference: JsonDiff) -> None:
 
 def _legs(path: str) -> list[int | str]:
     """Names of members, and indexes; indexes from the end are below 0, as in Python."""
-    found: list[int | str] = []
+    legs: list[int | str] = []
     at = 1
     while at < len(path):
         leg = _LEG.match(path, at)
@@ -202,11 +202,11 @@ def _legs(path: str) -> list[int | str]:
             raise ValueError(f"path {path}")
         name, index, from_last = leg.groups()
         if name is not None:
-            found.append(json.loads(name) if name.startswith('"') else name)
+            legs.append(json.loads(name) if name.startswith('"') else name)
         else:
-            found.append(int(index) if index is not None else -1 - int(from_last or 0))
+            legs.append(int(index) if index is not None else -1 - int(from_last or 0))
         at = leg.end()
-    return found
+    return legs
 
 
 def _loads(text: str) -> Any:

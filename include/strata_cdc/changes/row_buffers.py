@@ -111,7 +111,9 @@ class RowBuffers:
     def drain(self, number: int) -> BufferedRows:
         """Takes all rows out of a row buffer; a buffer that was full gets more space."""
         buffer = self.entries[number]
-        count, stride, targets, has = (int(one) for one in (buffer.count, buffer.stride, buffer.targets, buffer.has))
+        count, stride, targets, has = (
+            int(value) for value in (buffer.count, buffer.stride, buffer.targets, buffer.has)
+        )
         after_at = int(buffer.cells_at)
         before_at = after_at + targets * stride
         rows = BufferedRows(

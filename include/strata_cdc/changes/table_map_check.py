@@ -45,12 +45,12 @@ def disagreements(definition: TableDefinition, table_map: TableMap) -> list[Disa
     columns = definition.columns
     if len(table_map.types) - len(columns) not in _hash_columns(definition, table_map):
         return [Disagreement("", f"of {len(columns)} columns", f"of {len(table_map.types)}")]
-    found = _hashes(definition, table_map)
+    differences = _hashes(definition, table_map)
     for at, column in enumerate(columns):
-        found += _physical_differences(column, table_map, at)
-        found += _nullability(column, table_map, at)
-        found += _name(column, table_map, at)
-    return found
+        differences += _physical_differences(column, table_map, at)
+        differences += _nullability(column, table_map, at)
+        differences += _name(column, table_map, at)
+    return differences
 
 
 def _hash_columns(definition: TableDefinition, table_map: TableMap) -> range:
@@ -66,7 +66,7 @@ def _may_be_null(key: Key, definition: TableDefinition) -> bool:
 def _hashes(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
     """The columns after those of the version that are no BIGINT UNSIGNED with the name of a hash. A hash may be NULL if
     a column of its key may be."""
-    found = []
+    differences = []
     nullable = {_may_be_null(key, definition) for key in definition.keys if key.hashed is not False}
     for number, at in enumerate(range(len(definition.columns), len(table_map.types)), 1):
         name = f"DB_ROW_HASH_{number}"
@@ -78,10 +78,10 @@ def _hashes(definition: TableDefinition, table_map: TableMap) -> list[Disagreeme
         )
         if not is_hash:
             logged = _describe(table_map.types[at], table_map.metadata[at])
-            found.append(
+            differences.append(
                 Disagreement(name, "the hash of a unique key", table_map.names[at] if table_map.names else logged)
             )
-    return found
+    return differences
 
 
 def differing_values(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:

@@ -58,7 +58,8 @@ def aside_once(parts: Iterable[AsideRows], exact: Sequence[tuple[SinkVersion, pa
         else:
             groups[part.version.folder, part.version.definition.to_json()].append(part)
     for group in groups.values():
-        yield from _group_once(group, [one for one in exact if one[0].folder == group[0].version.folder])
+        of_folder = [(version, rows) for version, rows in exact if version.folder == group[0].version.folder]
+        yield from _group_once(group, of_folder)
 
 
 def _group_once(parts: list[AsideRows], exact: list[tuple[SinkVersion, pa.Table]]) -> Iterator[AsideRows]:

@@ -229,14 +229,14 @@ class _Images(Struct, frozen=True):
 
     def _converted(self, texts: list[pa.Array]) -> list[ConvertedTexts]:
         nothing = pa.scalar(None, pa.string())
-        found = []
+        converted = []
         for values, column in zip(self.values, texts, strict=True):
             known = pc.if_else(pc.equal(column, self.null), nothing, column)
             try:
-                found.append(values.convert(known))
+                converted.append(values.convert(known))
             except NotAValueError as error:
                 raise BadRowError(_first_bad_value(values, known), str(error)) from error
-        return found
+        return converted
 
 
 def _first_bad_value(values: ColumnValues, column: pa.Array) -> int:

@@ -36,21 +36,21 @@ def crossed_rows(
         history: All versions.
     """
     counts = Counter[tuple[int, str, str, str, str]]()
-    for one in window.rows:
-        if isinstance(one, ChangeBatch | QuarantinedRows):
-            for path, seqs in _by_file(one, written):
+    for decoded in window.rows:
+        if isinstance(decoded, ChangeBatch | QuarantinedRows):
+            for path, seqs in _by_file(decoded, written):
                 some, rows = np.unique(seqs, return_counts=True)
                 for seq, count in zip(some.tolist(), rows.tolist(), strict=True):
                     for crossing in _crossings(written[path], window.steps[seq - window.first_seq].ts, history):
-                        counts[(seq, one.table.database, one.table.table, *crossing)] += count
+                        counts[(seq, decoded.table.database, decoded.table.table, *crossing)] += count
     for key, count in sorted(counts.items()):
         yield CrossedRows(*key, count)
 
 
-def _by_file(one: ChangeBatch | QuarantinedRows, written: Mapping[str, SinkVersion]) -> Iterator[tuple[str, Ints]]:
+def _by_file(decoded: ChangeBatch | QuarantinedRows, written: Mapping[str, SinkVersion]) -> Iterator[tuple[str, Ints]]:
     """The ordinals of rows, by file; without the files that have the version of the rows."""
-    batch = one.batch if isinstance(one, ChangeBatch) else one.rows
-    valid = one.version_id if isinstance(one, ChangeBatch) else None
+    batch = decoded.batch if isinstance(decoded, ChangeBatch) else decoded.rows
+    valid = decoded.version_id if isinstance(decoded, ChangeBatch) else None
     paths, seqs = row_column(batch, "_binlog_file"), row_column(batch, "_seq").to_numpy()
     for path in paths.unique().to_pylist():
         if written[path].number != valid:
@@ -84,7 +84,7 @@ def crossed_in(slices: Iterable[Slice], first_seq: int, last_seq: int) -> dict[t
     """
     counts = Counter[tuple[str, str, str, str]]()
     for url in sorted({piece.segment for piece in slices if has_rows(piece.segment)}):
-        for one in SegmentRows(segment_at(url)).contents.crossed:
-            if first_seq <= one.seq <= last_seq:
-                counts[one.database, one.table, one.kind, one.quadrant] += one.rows
+        for crossed in SegmentRows(segment_at(url)).contents.crossed:
+            if first_seq <= crossed.seq <= last_seq:
+                counts[crossed.database, crossed.table, crossed.kind, crossed.quadrant] += crossed.rows
     return dict(sorted(counts.items()))

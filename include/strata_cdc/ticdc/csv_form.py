@@ -101,10 +101,12 @@ def _marks(first: bytes, file: FeedFile, table: TableName, delimiter: bytes | No
     if start is not None:
         quote, rest = start["quote"], first[start.end() :]
         for length in range(1, _MOST_DELIMITER + 1):
-            found = rest[:length]
-            names = found.join([b"", *(_written(name, found, quote) for name in (table.table, table.database)), b""])
-            if rest.startswith(names) and len(found) == length and delimiter in {None, found}:
-                return quote, _usable(found, quote, file)
+            separator = rest[:length]
+            names = separator.join(
+                [b"", *(_written(name, separator, quote) for name in (table.table, table.database)), b""]
+            )
+            if rest.startswith(names) and len(separator) == length and delimiter in {None, separator}:
+                return quote, _usable(separator, quote, file)
     raise rows_error(
         file,
         1,

@@ -121,7 +121,7 @@ def read_export(url: str) -> DumplingExport:
         LakeUnavailableError: The storage does not answer.
     """
     root = url.rstrip("/")
-    paths = [found[len(root) + 1 :] for found in list_files(root)]
+    paths = [url_of_file[len(root) + 1 :] for url_of_file in list_files(root)]
     if _METADATA not in paths:
         raise Usage(f"{root} is no export by Dumpling: it has no file {_METADATA}", remedy=HOW_TO_EXPORT)
     tso = _tso(b"".join(ExportFile(f"{root}/{_METADATA}", _METADATA).blocks()).decode(errors="replace"), root)

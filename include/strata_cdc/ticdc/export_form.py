@@ -126,9 +126,9 @@ def _csv_marks(file: ExportFile, header: bytes, names: list[bytes]) -> _Marks:
         )
     marks = _Marks(quote, b",", b"\\N", {b"0": b"\0", b"n": b"\n", b"r": b"\r", quote: quote})
     written = [quote + name.replace(b"\\", b"\\\\").replace(quote, b"\\" + quote) + quote for name in names]
-    found = header.find(written[1], len(written[0])) if len(written) > 1 else len(written[0]) + 1
-    separator = header[len(written[0]) : found] if len(written) > 1 else b","
-    if found < 0 or separator.join(written) != header:
+    separator_end = header.find(written[1], len(written[0])) if len(written) > 1 else len(written[0]) + 1
+    separator = header[len(written[0]) : separator_end] if len(written) > 1 else b","
+    if separator_end < 0 or separator.join(written) != header:
         theirs = [text[1:-1].decode(errors="replace") for text in marks.text.findall(header)]
         raise BadData(
             f"the header has the columns {', '.join(theirs)}; the table has {b', '.join(names).decode()}",
@@ -207,12 +207,12 @@ def _records(content: bytes, marks: _Marks) -> Records:
         restore = [(rb"\q", marks.quote), *others, (rb"\b", b"\\")]
     separator = marks.separator
     if len(separator) > 1 or separator >= b"\x80":
-        found = next((mark for mark in _CONTROLS if mark not in content), None)
-        if found is None:
+        control = next((mark for mark in _CONTROLS if mark not in content), None)
+        if control is None:
             raise RowsError(1, "its texts have all control characters that could separate fields")
-        content = content.replace(marks.separator, found)
-        restore.insert(0, (found, marks.separator))
-        separator = found
+        content = content.replace(marks.separator, control)
+        restore.insert(0, (control, marks.separator))
+        separator = control
     return Records(content, separator.decode(), marks.quote.decode(), marks.null.decode(), _texts(restore))
 
 

@@ -74,13 +74,13 @@ def _rows_of(
 
 
 def _converted(records: Records, definition: TableDefinition, values: list[ColumnValues]) -> list[ConvertedTexts]:
-    found = []
+    converted = []
     for value, column in zip(values, _parsed(records, definition, values), strict=True):
         try:
-            found.append(value.convert(column))
+            converted.append(value.convert(column))
         except NotAValueError as error:
             raise RowsError(first_bad(len(column), _is_good(value, column)), str(error)) from error
-    return found
+    return converted
 
 
 def _is_good(value: ColumnValues, column: pa.Array) -> Callable[[int], bool]:
@@ -173,5 +173,5 @@ def _bits(content: pa.Array, count: int, target: pa.DataType) -> pa.Array:
     numbers = [int.from_bytes(value, "big") for value in encoded.dictionary.to_pylist()]
     if any(number >> count for number in numbers):
         raise NotEncodedError("more bits than the type has")
-    found = pa.array(numbers, pa.uint64()).take(encoded.indices)
-    return pc.equal(found, 1) if pa.types.is_boolean(target) else found.cast(target)
+    decoded = pa.array(numbers, pa.uint64()).take(encoded.indices)
+    return pc.equal(decoded, 1) if pa.types.is_boolean(target) else decoded.cast(target)

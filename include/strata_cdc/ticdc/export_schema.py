@@ -40,11 +40,11 @@ def exported_definition(name: TableName, table: ExportedTable) -> TableDefinitio
         made = read_baseline(f"USE {quoted_name(name.database)};\n{content.decode()}", path).tables
     except UnicodeDecodeError as error:
         raise BadData("the CREATE TABLE is not UTF-8", file=path, remedy=COPY_REMEDY) from error
-    found = next((change for change in made if change.name == name), None)
-    if found is None or found.definition is None:
-        reason = found.gap if found is not None and found.gap else f"it makes no table {name}"
+    created = next((change for change in made if change.name == name), None)
+    if created is None or created.definition is None:
+        reason = created.gap if created is not None and created.gap else f"it makes no table {name}"
         raise BadData(f"the CREATE TABLE cannot be taken: {reason}", file=path, remedy=COPY_REMEDY)
-    return found.definition
+    return created.definition
 
 
 def refuse_other(exported: TableDefinition, sink: TableDefinition) -> None:

@@ -113,7 +113,7 @@ def read_contents(
     root = url.rstrip("/")
     # First: below this checkpoint nothing is added by what is written meanwhile.
     checkpoint = _checkpoint(root)
-    paths = [found[len(root) + 1 :] for found in list_files(root)]
+    paths = [url_of_file[len(root) + 1 :] for url_of_file in list_files(root)]
     _refuse_other_feeds(root, paths)
     names = [path for path in map(SchemaPath.parse, paths) if path is not None]
     files = tuple(_schema_file(root, path, known) for path in names)
@@ -123,9 +123,11 @@ def read_contents(
     data = _DataFiles(root, paths)
     versions = _versions(names, files)
     there = tuple(data.sequences(set(versions)))
-    sequences = tuple(one for one in there if wanted(versions[one.version]))
+    sequences = tuple(sequence for sequence in there if wanted(versions[sequence.version]))
     holes = (*_holes(sequences, known), *_gone(there, known))
-    return SinkContents(root, checkpoint, files, sequences, holes, data.count - sum(len(one.files) for one in there))
+    return SinkContents(
+        root, checkpoint, files, sequences, holes, data.count - sum(len(sequence.files) for sequence in there)
+    )
 
 
 def next_state(contents: SinkContents, read: Mapping[str, int], known: FolderState) -> FolderState:

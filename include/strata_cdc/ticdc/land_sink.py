@@ -224,8 +224,10 @@ class _Landing:
     def _add(self, window: CommitWindow, stack: ExitStack) -> None:
         if window.steps:
             crossed = tuple(crossed_rows(window, self._written, self._history))
-            for one in crossed:
-                self._crossed[f"{one.database}.{one.table}", one.kind, one.quadrant] += one.rows
+            for crossing in crossed:
+                self._crossed[f"{crossing.database}.{crossing.table}", crossing.kind, crossing.quadrant] += (
+                    crossing.rows
+                )
             self._writer.add(window, self._log.changes(window), crossed)
             self._last = window.steps[-1]
         self._end_ts = window.end_ts

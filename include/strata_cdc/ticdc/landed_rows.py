@@ -41,7 +41,7 @@ MAGIC: Final = b"strata rows 1\n"
 FORMAT: Final = 1
 COMMITS: Final = "commits"
 """Begins the name of the file in which positions of a sink's commits are, as a server's binlog files have names."""
-_FIELD_NAMES: Final = [one.name for one in ROW_FIELDS]
+_FIELD_NAMES: Final = [field.name for field in ROW_FIELDS]
 _TAIL: Final = struct.Struct("<QI")
 """Bytes of the contents, and their CRC-32."""
 _REMEDY: Final = "Restore the segment from a backup of the lake: nothing else has its rows if the sink's files expired."

@@ -54,10 +54,10 @@ class SchemaLog:
         not known here."""
         ddl = {(change.seq, change.number): change for change in window.ddl}
         states: dict[int, dict[int, SinkVersion]] = defaultdict(dict)
-        for one in window.rows:
-            if isinstance(one, ChangeBatch) and one.version_id is not None:
-                seq = row_column(one.batch, "_seq")[0].as_py()
-                states[seq][one.version_id] = self._numbered[one.version_id]
+        for decoded in window.rows:
+            if isinstance(decoded, ChangeBatch) and decoded.version_id is not None:
+                seq = row_column(decoded.batch, "_seq")[0].as_py()
+                states[seq][decoded.version_id] = self._numbered[decoded.version_id]
         for seq, number in sorted([*ddl, *((seq, 0) for seq in states)]):
             if number:
                 yield self._ddl(ddl[seq, number], window.steps[seq - window.first_seq].ts)
@@ -66,12 +66,12 @@ class SchemaLog:
 
     def _ddl(self, change: SchemaChange, ts: int) -> LandedSchemaChange:
         versions = self._of_ddl[ts, change.statement]
-        found: dict[tuple[str, str], LandedTable] = {}
+        landed: dict[tuple[str, str], LandedTable] = {}
         for table in (table for version in versions for table in self._tables(version)):
             # Of two names that are swapped both are there afterwards.
-            if table.definition is not None or (table.database, table.table) not in found:
-                found[table.database, table.table] = table
-        tables = tuple(found.values())
+            if table.definition is not None or (table.database, table.table) not in landed:
+                landed[table.database, table.table] = table
+        tables = tuple(landed.values())
         for table in tables:
             self._note(table)
         database = min(change.databases, default="")

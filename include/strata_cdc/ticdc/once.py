@@ -104,13 +104,13 @@ def _check_repeats(rows: pa.Table, is_repeat: pa.Array, table: TableName, files:
     if images.take(again).equals(first):
         return
     for at in again.to_pylist():
-        one, other = (rows.slice(row, 1) for row in (at - 1, at))
-        if not one.select(["after", "before"]).equals(other.select(["after", "before"])):
+        prior, repeat = (rows.slice(row, 1) for row in (at - 1, at))
+        if not prior.select(["after", "before"]).equals(repeat.select(["after", "before"])):
             places = " and ".join(
-                f"{files[row['file'][0].as_py()]} row {row['number'][0].as_py():,}" for row in (one, other)
+                f"{files[row['file'][0].as_py()]} row {row['number'][0].as_py():,}" for row in (prior, repeat)
             )
             raise DamagedFileError(
-                f"the same {OPERATIONS[one['op'][0].as_py()]} at {one['ts'][0].as_py()} has other values: {places}",
+                f"the same {OPERATIONS[prior['op'][0].as_py()]} at {prior['ts'][0].as_py()} has other values: {places}",
                 table=str(table),
                 remedy="TiCDC wrote other values for a row that it wrote again. Compare both with TiDB's row.",
             )

@@ -280,15 +280,15 @@ class _Step(Struct, frozen=True):
 
 def is_exact(before: Column, after: Column) -> bool:
     """Whether every value of a column is a value of the changed column, and the same."""
-    one, other = (parse_column_type(column.column_type) for column in (before, after))
+    old, new = (parse_column_type(column.column_type) for column in (before, after))
     if before.nullable and not after.nullable:
         return False
-    if one.kind in INTEGERS and other.kind in INTEGERS:
-        (least, most), (lower, upper) = map(_bounds, (one, other))
+    if old.kind in INTEGERS and new.kind in INTEGERS:
+        (least, most), (lower, upper) = map(_bounds, (old, new))
         return lower <= least and most <= upper
-    if one.kind is other.kind is TypeKind.DECIMAL:
-        digits = [((kind.length or 10) - (kind.decimals or 0), kind.decimals or 0) for kind in (one, other)]
-        is_kept = (one.length or 0) > MOST_DIGITS or (other.length or 0) <= MOST_DIGITS
+    if old.kind is new.kind is TypeKind.DECIMAL:
+        digits = [((kind.length or 10) - (kind.decimals or 0), kind.decimals or 0) for kind in (old, new)]
+        is_kept = (old.length or 0) > MOST_DIGITS or (new.length or 0) <= MOST_DIGITS
         return is_kept and all(wide >= narrow for narrow, wide in zip(*digits, strict=True))
     # TiDB keeps all texts in UTF-8.
     return keeps_values(*(replace(column, character_set="utf8mb4") for column in (before, after)))

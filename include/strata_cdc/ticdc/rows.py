@@ -88,20 +88,20 @@ def invalid_texts(images: Sequence[tuple[str, Sequence[ConvertedTexts], pa.Array
         names: Of the columns.
     """
     count = len(images[0][2])
-    found = [
+    invalid = [
         (f"{prefix}{name}", pc.if_else(is_there, value.invalid, pa.scalar(None, pa.string())))
         for prefix, values, is_there in images
         for name, value in zip(names, values, strict=True)
         if value.invalid is not None
     ]
-    if not found:
+    if not invalid:
         return pa.nulls(count, INVALID)
-    flags = [pc.is_valid(texts).to_numpy(zero_copy_only=False) for _, texts in found]
+    flags = [pc.is_valid(texts).to_numpy(zero_copy_only=False) for _, texts in invalid]
     matrix = np.column_stack(flags)
     rows, columns = np.nonzero(matrix)
-    every = pa.concat_arrays([texts for _, texts in found])
+    every = pa.concat_arrays([texts for _, texts in invalid])
     texts = every.take(pa.array(columns * count + rows))
-    keys = pa.array([name for name, _ in found], pa.string()).take(pa.array(columns))
+    keys = pa.array([name for name, _ in invalid], pa.string()).take(pa.array(columns))
     lengths = matrix.sum(axis=1)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     # A map has no mask of its own: NULL is where the offset is.

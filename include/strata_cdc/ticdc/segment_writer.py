@@ -169,14 +169,16 @@ class SegmentWriter:
         weights = np.ones(count, np.float64)
         rows: list[Ints] = [np.zeros(0, np.int64)]
         tables: list[Ints] = [np.zeros(0, np.int64)]
-        for one in window.rows:
-            if not isinstance(one, ChangeBatch | QuarantinedRows):
+        for decoded in window.rows:
+            if not isinstance(decoded, ChangeBatch | QuarantinedRows):
                 continue
-            batch = self._hold(one)
+            batch = self._hold(decoded)
             seqs = row_column(batch, "_seq").to_numpy() - first
             weights += np.bincount(seqs, minlength=count) * (batch.nbytes / max(1, batch.num_rows))
             rows.append(seqs)
-            number = self._commits.tables.setdefault((one.table.database, one.table.table), len(self._commits.tables))
+            number = self._commits.tables.setdefault(
+                (decoded.table.database, decoded.table.table), len(self._commits.tables)
+            )
             tables.append(np.full(len(seqs), number, np.int64))
         sizes = np.ceil(weights).astype(np.int64)
         begins = begin + np.cumsum(sizes) - sizes
@@ -192,13 +194,13 @@ class SegmentWriter:
         if self._held_bytes >= _HELD_BYTES:
             self._write_held()
 
-    def _hold(self, one: ChangeBatch | QuarantinedRows) -> pa.RecordBatch:
-        if isinstance(one, ChangeBatch):
-            batch, reason = one.batch, ""
+    def _hold(self, decoded: ChangeBatch | QuarantinedRows) -> pa.RecordBatch:
+        if isinstance(decoded, ChangeBatch):
+            batch, reason = decoded.batch, ""
         else:
-            batch, reason = one.rows, one.error.message
-            self._errors.setdefault(reason, one.error.facts())
-        key = ((one.table.database, one.table.table), one.definition.to_json(), reason)
+            batch, reason = decoded.rows, decoded.error.message
+            self._errors.setdefault(reason, decoded.error.facts())
+        key = ((decoded.table.database, decoded.table.table), decoded.definition.to_json(), reason)
         self._held[key].append(batch)
         self._held_bytes += batch.nbytes
         return batch

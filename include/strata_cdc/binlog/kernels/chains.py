@@ -64,23 +64,23 @@ def interleave(
     begin, made = so_far[0], so_far[1]
     count, room = sides.shape[0], min(events.shape[1], event_sides.shape[0])
     founds, lefts = min(found_keys.shape[0], found_images.shape[0]), min(left_keys.shape[0], left_images.shape[0])
-    found = left = np.int64(0)
+    next_found = next_left = np.int64(0)
     for i in range(count):
         if sides[i] & HAS_FOUND:
-            at = i if founds == count else found
+            at = i if founds == count else next_found
             if at >= founds or made >= room:
                 return np.int64(-1)
             events[0, made], events[1, made], events[2, made] = found_keys[at], found_images[at], begin + i
             event_sides[made] = FOUND
-            found += np.int64(1)
+            next_found += np.int64(1)
             made += np.int64(1)
         if sides[i] & HAS_LEFT:
-            at = i if lefts == count else left
+            at = i if lefts == count else next_left
             if at >= lefts or made >= room:
                 return np.int64(-1)
             events[0, made], events[1, made], events[2, made] = left_keys[at], left_images[at], begin + i
             event_sides[made] = LEFT
-            left += np.int64(1)
+            next_left += np.int64(1)
             made += np.int64(1)
     so_far[0], so_far[1] = begin + count, made
     return made

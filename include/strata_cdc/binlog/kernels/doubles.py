@@ -34,13 +34,13 @@ _PLAIN_DIGITS: Final = 15
 
 def _powers() -> WordRows:
     """For each k, floor(10 ** -k * 2 ** -r) + 1 in 126 bits, as two halves of 63 bits."""
-    found = np.empty((_MOST_EXPONENT - _LEAST_EXPONENT + 1, 2), np.uint64)
+    powers = np.empty((_MOST_EXPONENT - _LEAST_EXPONENT + 1, 2), np.uint64)
     for k in range(_LEAST_EXPONENT, _MOST_EXPONENT + 1):
         shift = (-k * 913124641741 >> 38) - 125
         numerator, denominator = (10**-k, 1) if k <= 0 else (1, 10**k)
         scaled = (numerator << -shift) // denominator if shift < 0 else numerator // (denominator << shift)
-        found[k - _LEAST_EXPONENT] = (scaled + 1) >> 63, (scaled + 1) & _MASK_63
-    return found
+        powers[k - _LEAST_EXPONENT] = (scaled + 1) >> 63, (scaled + 1) & _MASK_63
+    return powers
 
 
 POWERS = _powers()
@@ -74,36 +74,36 @@ def scale(powers: WordRows, row: Int, value: Word) -> Word:
 def shortest(powers: WordRows, mantissa: Int, power: Int) -> tuple[Int, Int]:
     """The decimal d * 10 ** e, as (d, e): of the shortest that round to mantissa * 2 ** power, the closest to it."""
     odd = np.uint64(mantissa & 1)
-    one, two = np.uint64(1), np.uint64(2)
-    middle = np.uint64(mantissa) << two
-    right = middle + two
+    unsigned_one, unsigned_two = np.uint64(1), np.uint64(2)
+    middle = np.uint64(mantissa) << unsigned_two
+    right = middle + unsigned_two
     if mantissa != _HIDDEN_BIT or power == _LEAST_POWER:
-        left = middle - two
+        left = middle - unsigned_two
         k = (power * 661971961083) >> 41
     else:
         # Below a power of two the next number is only half as far.
-        left = middle - one
+        left = middle - unsigned_one
         k = (power * 661971961083 - 274743187321) >> 41
     shift = np.uint64(power + ((-k * 913124641741) >> 38) + 2)
     row = k - _LEAST_EXPONENT
     value = scale(powers, row, middle << shift)
     low = scale(powers, row, left << shift) + odd
     high = scale(powers, row, right << shift)
-    digits = value >> two
+    digits = value >> unsigned_two
     if digits >= np.uint64(10):
         below = digits // np.uint64(10) * np.uint64(10)
         above = below + np.uint64(10)
-        below_fits = low <= below << two
-        above_fits = (above << two) + odd <= high
+        below_fits = low <= below << unsigned_two
+        above_fits = (above << unsigned_two) + odd <= high
         if below_fits != above_fits:
             return np.int64(below if below_fits else above), k
-    above = digits + one
-    below_fits = low <= digits << two
-    above_fits = (above << two) + odd <= high
+    above = digits + unsigned_one
+    below_fits = low <= digits << unsigned_two
+    above_fits = (above << unsigned_two) + odd <= high
     if below_fits != above_fits:
         return np.int64(digits if below_fits else above), k
-    half = (digits + above) << one
-    if value < half or (value == half and digits & one == 0):
+    half = (digits + above) << unsigned_one
+    if value < half or (value == half and digits & unsigned_one == 0):
         return np.int64(digits), k
     return np.int64(above), k
 

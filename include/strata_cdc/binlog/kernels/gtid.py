@@ -216,7 +216,7 @@ def read_head(
 
 @kernel
 def read_gtids(
-    buf: Bytes, events: Events, trailer: Int, first: Int, keys: ByteRows, count: Int, key: Bytes, found: IntRows
+    buf: Bytes, events: Events, trailer: Int, first: Int, keys: ByteRows, count: Int, key: Bytes, gtids: IntRows
 ) -> tuple[Int, Int]:
     """Reads GTID events one after the other.
 
@@ -228,7 +228,7 @@ def read_gtids(
         keys: As in `key_row`.
         count: As in `key_row`.
         key: As in `key_row`.
-        found: Gets the row of `keys` and the number of each event.
+        gtids: Gets the row of `keys` and the number of each event.
 
     Returns:
         Status and the event that it is about: DONE, BAD_GTID, or NEW_SERVER (add `key`, and continue with that event).
@@ -240,6 +240,6 @@ def read_gtids(
         status, row, _ = read_head(buf, body, end, np.int64(events.types[i]), keys, count, row, key)
         if status != DONE:
             return status, np.int64(i)
-        found[i, 0] = row
-        found[i, 1] = read_i64(key, KEY_NUMBER)
+        gtids[i, 0] = row
+        gtids[i, 1] = read_i64(key, KEY_NUMBER)
     return np.int64(DONE), np.int64(len(events.positions))

@@ -24,49 +24,49 @@ _LANE = np.int64(0x1B873593CC9E2D51)
 
 
 @part
-def stir(found: Int, word: Int) -> Int:
+def stir(hashed: Int, word: Int) -> Int:
     """A hash with 64 more bits added; numbers wrap around."""
-    found = (found ^ word) * _FIRST
-    found ^= found >> np.int64(32)
-    found *= _SECOND
-    return found ^ (found >> np.int64(29))
+    hashed = (hashed ^ word) * _FIRST
+    hashed ^= hashed >> np.int64(32)
+    hashed *= _SECOND
+    return hashed ^ (hashed >> np.int64(29))
 
 
 @part
-def _folded(data: Bytes, at: Int, other: Int, found: Int) -> Int:
+def _folded(data: Bytes, at: Int, other: Int, hashed: Int) -> Int:
     """A hash with the words at `at` and at `other` added."""
-    return fold_product(load_i64(data, at) ^ _FIRST, load_i64(data, other) ^ found)
+    return fold_product(load_i64(data, at) ^ _FIRST, load_i64(data, other) ^ hashed)
 
 
 @part
-def bytes_hash(data: Bytes, at: Int, size: Int, found: Int) -> Int:
+def bytes_hash(data: Bytes, at: Int, size: Int, hashed: Int) -> Int:
     """A hash with `size` bytes from `at` on added, and with their number.
 
     Two words at a time are folded in, for long values in two lanes: a product waits for the previous one of its lane.
     The last two words may share bytes with those before them. A fold loses the hash so far if its first word is
     `_FIRST`.
     """
-    found, end = stir(found, size), at + size
+    hashed, end = stir(hashed, size), at + size
     if size < 8:
         rest = np.int64(0)
         while at < end:
             rest = (rest << np.int64(8)) | load_u8(data, at)
             at += np.int64(1)
-        return stir(found, rest)
+        return stir(hashed, rest)
     if size < 16:
-        return _folded(data, at, end - np.int64(8), found)
+        return _folded(data, at, end - np.int64(8), hashed)
     # If the lanes began equal, they would be equal for repeated words, and cancel each other.
-    other = found ^ _LANE
+    other = hashed ^ _LANE
     while at + 32 <= end:
-        found = _folded(data, at, at + np.int64(8), found)
+        hashed = _folded(data, at, at + np.int64(8), hashed)
         other = _folded(data, at + np.int64(16), at + np.int64(24), other)
         at += np.int64(32)
     if size >= 32:
-        found = stir(found, other)
+        hashed = stir(hashed, other)
     if at + 16 <= end:
-        found = _folded(data, at, at + np.int64(8), found)
+        hashed = _folded(data, at, at + np.int64(8), hashed)
         at += np.int64(16)
-    return found if at == end else _folded(data, end - np.int64(16), end - np.int64(8), found)
+    return hashed if at == end else _folded(data, end - np.int64(16), end - np.int64(8), hashed)
 
 
 @kernel

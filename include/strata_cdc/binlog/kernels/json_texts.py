@@ -101,10 +101,10 @@ def word_end(data: Bytes, at: Int, end: Int) -> Int:
     """Position after `true`, `false` or `null`; -1 if there is none."""
     for size, word in ((4, 0x65757274), (5, 0x736C6166), (4, 0x6C6C756E)):
         if at + size <= end:
-            found = np.int64(0)
+            letters = np.int64(0)
             for k in range(4):
-                found |= load_u8(data, at + k) << np.int64(8 * k)
-            if found == word and (size == 4 or load_u8(data, at + 4) == 101):
+                letters |= load_u8(data, at + k) << np.int64(8 * k)
+            if letters == word and (size == 4 or load_u8(data, at + 4) == 101):
                 return at + size
     return np.int64(-1)
 
@@ -193,10 +193,10 @@ def find_no_json(data: Bytes, offsets: Offsets, stack: Bytes, bad: Bytes) -> Int
     Returns:
         The number of texts that are not JSON.
     """
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(bad.shape[0]):
         begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
         if begin < 0 or end < begin or end > data.shape[0] or not is_json(data, begin, end, stack):
             bad[i] = 1
-            found += np.int64(1)
-    return found
+            bad_count += np.int64(1)
+    return bad_count

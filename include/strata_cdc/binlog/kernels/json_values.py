@@ -59,11 +59,11 @@ def variable_length(buf: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 @part
 def needs_no_escape(buf: Bytes, at: Int, size: Int) -> Int:
     """1 if no byte of a text is a quote, a backslash or a control character; else 0."""
-    found = np.int64(0)
+    needs_escape = np.int64(0)
     for k in range(size):
         byte = load_u8(buf, at + k)
-        found |= np.int64(byte < 0x20) | np.int64(byte == 0x22) | np.int64(byte == 0x5C)
-    return 1 - found
+        needs_escape |= np.int64(byte < 0x20) | np.int64(byte == 0x22) | np.int64(byte == 0x5C)
+    return 1 - needs_escape
 
 
 @part

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 @kernel
 def count_nulls(cells: Cells) -> Int:
     """The number of cells that are NULL or absent."""
-    found = np.int64(0)
+    nulls = np.int64(0)
     for i in range(cells.shape[0]):
-        found += np.int64(cells[i] <= ABSENT_CELL)
-    return found
+        nulls += np.int64(cells[i] <= ABSENT_CELL)
+    return nulls
 
 
 @kernel

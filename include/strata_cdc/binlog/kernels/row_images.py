@@ -139,15 +139,15 @@ def image_columns(
     Returns:
         The number of the image's columns.
     """
-    found = np.int64(0)
+    count = np.int64(0)
     for column in range(buffer.columns):
         if (load_u8(buf, bitmap + (column >> 3)) >> (column & 7)) & 1:
             target = columns[buffer.columns_at + column].target
-            out[found, 0] = column
-            out[found, 1] = columns[buffer.columns_at + column].width
-            out[found, 2] = image_at + target * buffer.stride if target >= 0 else np.int64(-1)
-            found += 1
-    return found
+            out[count, 0] = column
+            out[count, 1] = columns[buffer.columns_at + column].width
+            out[count, 2] = image_at + target * buffer.stride if target >= 0 else np.int64(-1)
+            count += 1
+    return count
 
 
 @part

@@ -73,20 +73,20 @@ def classify(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
     if text < 0:
         return np.int64(Word.BROKEN_QUERY)
     size = end - text
-    found = np.int64(Word.STATEMENT)
+    word = np.int64(Word.STATEMENT)
     if size == 5 and starts_with(buffer, text, end, _BEGIN):
-        found = np.int64(Word.BEGIN)
+        word = np.int64(Word.BEGIN)
     elif size == 6 and starts_with(buffer, text, end, _COMMIT):
-        found = np.int64(Word.END)
+        word = np.int64(Word.END)
     elif starts_with(buffer, text, end, _ROLLBACK):
-        found = np.int64(Word.FRAME) if starts_with(buffer, text, end, _ROLLBACK_TO) else np.int64(Word.END)
+        word = np.int64(Word.FRAME) if starts_with(buffer, text, end, _ROLLBACK_TO) else np.int64(Word.END)
     elif starts_with(buffer, text, end, _SAVEPOINT) or starts_with(buffer, text, end, _RELEASE):
-        found = np.int64(Word.FRAME)
+        word = np.int64(Word.FRAME)
     elif starts_with(buffer, text, end, _XA):
         if starts_with(buffer, text, end, _XA_START) or starts_with(buffer, text, end, _XA_BEGIN):
-            found = np.int64(Word.BEGIN)
+            word = np.int64(Word.BEGIN)
         elif starts_with(buffer, text, end, _XA_END):
-            found = np.int64(Word.FRAME)
+            word = np.int64(Word.FRAME)
         else:
-            found = np.int64(Word.END)
-    return found
+            word = np.int64(Word.END)
+    return word

@@ -125,17 +125,17 @@ def utf8_length(data: Bytes, at: Int, end: Int) -> Int:
 @kernel
 def find_bad_utf8(data: Bytes, offsets: Offsets, bad: Bytes) -> Int:
     """Marks the values that are not well-formed UTF-8; returns their number."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(offsets.shape[0] - 1):
         at, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
         while at < end:
             size = utf8_length(data, at, end)
             if size == 0:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
                 break
             at += size
-    return found
+    return bad_count
 
 
 @kernel

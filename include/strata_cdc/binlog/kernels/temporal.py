@@ -86,7 +86,7 @@ def fraction_at(buf: Bytes, at: Int, fsp: Int) -> Int:
 @kernel
 def gather_dates(buf: Bytes, base: Int, cells: Cells, out: Days, bad: Bytes) -> Int:
     """DATE, 3 bytes: day 5 bits, month 4, year 15. Days since 1970-01-01."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -94,16 +94,16 @@ def gather_dates(buf: Bytes, base: Int, cells: Cells, out: Days, bad: Bytes) -> 
             days = days_from_civil(packed >> 9, (packed >> 5) & 15, packed & 31)
             if days == NO_DATE:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = days
-    return found
+    return bad_count
 
 
 @kernel
 def gather_datetimes(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: Bytes) -> Int:
     """DATETIME(fsp), 5 bytes and its fraction: sign 1 bit, year * 13 + month 17, day 5, hour 5, minute 6, second 6."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -115,16 +115,16 @@ def gather_datetimes(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, b
             fraction = fraction_at(buf, at + 5, fsp)
             if micros == NO_DATE or fraction == NO_FRACTION:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = micros + fraction
-    return found
+    return bad_count
 
 
 @kernel
 def gather_timestamps(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: Bytes) -> Int:
     """TIMESTAMP(fsp), 4 bytes and its fraction: seconds since 1970 UTC, all 0 for the zero date."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -133,10 +133,10 @@ def gather_timestamps(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, 
             fraction = fraction_at(buf, at + 4, fsp)
             if seconds + fraction == 0 or fraction == NO_FRACTION:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = seconds * SECOND + fraction
-    return found
+    return bad_count
 
 
 @kernel
@@ -153,7 +153,7 @@ def gather_times(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: 
 
     Negative times are the two's complement of all bytes together.
     """
-    found = np.int64(0)
+    bad_count = np.int64(0)
     size = np.int64(3 + ((fsp + 1) >> 1))
     bits = np.int64(8 * (size - 3))
     for i in range(cells.shape[0]):
@@ -168,16 +168,16 @@ def gather_times(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: 
                 fraction = fraction_micros(magnitude - (clock << bits), fsp)
             if micros == NO_DATE or fraction == NO_FRACTION:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = micros + fraction if packed >= 0 else -(micros + fraction)
-    return found
+    return bad_count
 
 
 @kernel
 def gather_old_datetimes(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes) -> Int:
     """DATETIME before 5.6: 8 bytes, the digits YYYYMMDDhhmmss as a number."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -188,32 +188,32 @@ def gather_old_datetimes(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: By
             )
             if digits < 0 or micros == NO_DATE:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = micros
-    return found
+    return bad_count
 
 
 @kernel
 def gather_old_timestamps(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes) -> Int:
     """TIMESTAMP before 5.6: 4 bytes, seconds since 1970 UTC."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
             seconds = little_endian(buf, base + np.int64(cells[i]), 4)
             if seconds == 0:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = seconds * SECOND
-    return found
+    return bad_count
 
 
 @kernel
 def gather_old_times(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes) -> Int:
     """TIME before 5.6: 3 bytes, signed, the digits hhhmmss as a number."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -222,17 +222,17 @@ def gather_old_times(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes)
             micros = micros_of_time(size // 10_000, size // 100 % 100, size % 100)
             if micros == NO_DATE:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = micros if digits >= 0 else -micros
-    return found
+    return bad_count
 
 
 @kernel
 def gather_hires_datetimes(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
     """DATETIME(digits) of MariaDB 5.3, 6 to 8 bytes: (((year * 13 + month) * 32 + day) * 24 + hour) and so on, with
     `digits` digits (1 to 6) after the second."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     size = np.int64(6 + (digits > 2) + (digits > 5))
     unit = power_of_ten(digits)
     for i in range(cells.shape[0]):
@@ -245,16 +245,16 @@ def gather_hires_datetimes(buf: Bytes, base: Int, cells: Cells, digits: Int, out
             micros = micros_of(month // 13, month % 13, day & 31, clock // 3600, clock // 60 % 60, clock % 60)
             if packed < 0 or micros == NO_DATE:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = micros + packed % unit * (SECOND // unit)
-    return found
+    return bad_count
 
 
 @kernel
 def gather_hires_timestamps(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
     """TIMESTAMP(digits) of MariaDB 5.3, 5 to 7 bytes: seconds since 1970 UTC, then `digits` digits (1 to 6)."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     unit = power_of_ten(digits)
     for i in range(cells.shape[0]):
         out[i] = 0
@@ -264,17 +264,17 @@ def gather_hires_timestamps(buf: Bytes, base: Int, cells: Cells, digits: Int, ou
             fraction = big_endian(buf, at + 4, (digits + 1) >> 1)
             if seconds + fraction == 0 or fraction >= unit:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = seconds * SECOND + fraction * (SECOND // unit)
-    return found
+    return bad_count
 
 
 @kernel
 def gather_hires_times(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
     """TIME(digits) of MariaDB 5.3, 4 to 6 bytes: from -838:59:59.999999 on, with `digits` digits (1 to 6) after the
     second."""
-    found = np.int64(0)
+    bad_count = np.int64(0)
     size = np.int64(4 + (digits > 2) + (digits > 5))
     unit = power_of_ten(digits)
     zero = (MOST_HOURS + 1) * 3600 * unit
@@ -284,7 +284,7 @@ def gather_hires_times(buf: Bytes, base: Int, cells: Cells, digits: Int, out: In
             time = big_endian(buf, base + np.int64(cells[i]), size) - zero
             if abs(time) >= zero:
                 bad[i] = 1
-                found += 1
+                bad_count += 1
             else:
                 out[i] = time * (SECOND // unit)
-    return found
+    return bad_count

@@ -72,7 +72,7 @@ def known_rows(page: Bytes, begin: Int, end: Int, known: Bytes) -> Int:
     Returns:
         The number of rows with a value; -1 if these are not such levels.
     """
-    at, row, rows, found = begin, np.int64(0), np.int64(known.shape[0]), np.int64(0)
+    at, row, rows, values = begin, np.int64(0), np.int64(known.shape[0]), np.int64(0)
     if begin < 0 or end > page.shape[0]:
         return np.int64(-1)
     while row < rows:
@@ -88,10 +88,10 @@ def known_rows(page: Bytes, begin: Int, end: Int, known: Bytes) -> Int:
             if level > 1:
                 return np.int64(-1)
             known[row] = np.uint8(level)
-            found += np.int64(level)
+            values += np.int64(level)
             row += np.int64(1)
         at = behind + size
-    return found
+    return values
 
 
 @part
@@ -140,18 +140,22 @@ def unpack_lengths(page: Bytes, begin: Int, lengths: Ints) -> Int:
         Where they end; -1 if there are fewer, or they are not such numbers.
     """
     size, count = np.int64(page.shape[0]), np.int64(lengths.shape[0])
-    one = varint_end(page, begin, size)
-    two = varint_end(page, one, size)
-    three = varint_end(page, two, size)
-    at = varint_end(page, three, size)
+    block_end = varint_end(page, begin, size)
+    minis_end = varint_end(page, block_end, size)
+    count_end = varint_end(page, minis_end, size)
+    at = varint_end(page, count_end, size)
     if at < 0:
         return np.int64(-1)
-    block, minis = varint_value(page, begin, one), varint_value(page, one, two)
-    if not 0 < minis <= block <= _MOST_BLOCK or block % (minis * 32) or varint_value(page, two, three) != count:
+    block, minis = varint_value(page, begin, block_end), varint_value(page, block_end, minis_end)
+    if (
+        not 0 < minis <= block <= _MOST_BLOCK
+        or block % (minis * 32)
+        or varint_value(page, minis_end, count_end) != count
+    ):
         return np.int64(-1)
     done = np.int64(0)
     if count:
-        lengths[0] = unzigzag(varint_value(page, three, at))
+        lengths[0] = unzigzag(varint_value(page, count_end, at))
         done = np.int64(1)
     while at >= 0 and done < count:
         at, done = unpack_block(page, at, lengths, done, minis, block // minis)

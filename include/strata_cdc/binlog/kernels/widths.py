@@ -58,12 +58,12 @@ def present_columns(buf: Bytes, bitmap: Int, columns: Int, out: Ints) -> Int:
 
     The caller has checked that the bitmap lies in the event.
     """
-    found = np.int64(0)
+    count = np.int64(0)
     for column in range(columns):
         if (load_u8(buf, bitmap + (column >> 3)) >> (column & 7)) & 1:
-            out[found] = column
-            found += 1
-    return found
+            out[count] = column
+            count += 1
+    return count
 
 
 @kernel

@@ -150,10 +150,10 @@ class SelectedRows:
     def _gathered(self, plan: SelectColumn, region: Region, places: Cells) -> tuple[pa.Array, list[CellFault]]:
         faults = Faults()
         try:
-            found = plan.gather(region, places, faults)
+            array = plan.gather(region, places, faults)
         except CorruptCell as error:
             raise CorruptEventError(f"column {plan.name}: {error.reason}", table=str(self.selection.name)) from None
-        fault = next((one for one in faults.found if one.kind.quarantines), None)
+        fault = next((cell_fault for cell_fault in faults.found if cell_fault.kind.quarantines), None)
         if fault is not None:
             raise UndecodableTextError(
                 f"column {plan.name} has a value that is {fault.reason}: {fault.verbatim[:100]}",
@@ -162,17 +162,17 @@ class SelectedRows:
             )
         if faults.found:
             self.invalid[plan.name] = self.invalid.get(plan.name, 0) + len(faults.found)
-        return found, faults.found
+        return array, faults.found
 
     def _last(self, region: Region, cells: _Cells) -> tuple[str, ...]:
-        found = []
+        literals = []
         for name in self.selection.border:
             at = next(k for k, plan in enumerate(self._plans) if plan.name == name)
             place = int(cells.column(at)[-1])
             if place <= ABSENT_CELL:
                 raise BadData(f"column {name} of a key is NULL", table=str(self.selection.name))
-            found.append(literal(self.selection.definition.columns[at], self._plans[at], region, place))
-        return tuple(found)
+            literals.append(literal(self.selection.definition.columns[at], self._plans[at], region, place))
+        return tuple(literals)
 
 
 def _texts_of(faults: list[CellFault], count: int) -> pa.Array:
