@@ -129,9 +129,6 @@ def list_objects(url: str, first: str = "") -> dict[str, tuple[int, int]]:
         url: Of the folder.
         first: Objects whose names sort before this one are not listed, but those of folders below are then listed on
             the way; empty: only the folder's own are.
-
-    Raises:
-        LakeUnavailableError: The store does not answer.
     """
     store, key = s3_store(url)
     prefix = f"{key.rstrip('/')}/"

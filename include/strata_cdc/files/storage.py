@@ -68,11 +68,7 @@ class Folder(Struct, frozen=True):
         return f"{self.url.rstrip('/')}/{name}"
 
     def names(self) -> list[str]:
-        """Names of the finished files directly in this folder, sorted; none if there is no folder.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """Names of the finished files directly in this folder, sorted; none if there is no folder."""
         return [name for name in self._all_names() if not name.endswith(TEMPORARY_SUFFIX)]
 
     def names_from(self, first: str, unfinished: list[str] | None = None) -> list[str]:
@@ -81,9 +77,6 @@ class Folder(Struct, frozen=True):
         Args:
             first: The first name.
             unfinished: Gets the names of `leftovers`, on S3 those from there on.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
         with lake_errors(self.url):
             if is_s3(self.url):
@@ -95,11 +88,7 @@ class Folder(Struct, frozen=True):
         return sorted(name for name in names if name >= first and not name.endswith(TEMPORARY_SUFFIX))
 
     def leftovers(self) -> list[str]:
-        """Names of files directly in this folder that are being written, or were when their writer died.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """Names of files directly in this folder that are being written, or were when their writer died."""
         return [name for name in self._all_names() if name.endswith(TEMPORARY_SUFFIX)]
 
     def _all_names(self) -> list[str]:
@@ -110,21 +99,13 @@ class Folder(Struct, frozen=True):
         return sorted(info.base_name for info in entries if info.type == fs.FileType.File)
 
     def is_there(self) -> bool:
-        """Whether the folder exists; on an object store, whether anything is in it.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """Whether the folder exists; on an object store, whether anything is in it."""
         with lake_errors(self.url):
             info = self.filesystem.get_file_info(self.path)
         return bool(info.type == fs.FileType.Directory)
 
     def exists(self, name: str) -> bool:
-        """Whether the complete file exists.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """Whether the complete file exists."""
         with lake_errors(self.join(name)):
             info = self.filesystem.get_file_info(f"{self.path}/{name}")
         return bool(info.type == fs.FileType.File)
@@ -152,11 +133,7 @@ class Folder(Struct, frozen=True):
 
     def stamps_of(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
         """The same as `stamps` of files that are directly in this folder, if their names are known; those that are not
-        there are skipped.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        there are skipped."""
         if not names:
             return {}
         if is_s3(self.url):
@@ -174,11 +151,7 @@ class Folder(Struct, frozen=True):
 
     def stamps(self, wanted: Callable[[str], bool] = bool) -> dict[str, tuple[int, int]]:
         """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder whose
-        names are wanted; by default of all.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        names are wanted; by default of all."""
         if is_s3(self.url):
             return {name: stamp for name, stamp in list_objects(self.url).items() if wanted(name)}
         with lake_errors(self.url):
@@ -258,11 +231,7 @@ def _sync(path: str) -> None:
 
 
 def read_file(url: str) -> bytes | None:
-    """The content of a file, or None if there is none.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The content of a file, or None if there is none."""
     return _taken(url, lambda stream: bytes(stream.read()))
 
 
@@ -284,11 +253,7 @@ class FileBuffer:
         self._bytes = np.empty(0, np.uint8)
 
     def read(self, url: str) -> memoryview | None:
-        """The content of a file, valid until the next file is read; None if there is no file.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """The content of a file, valid until the next file is read; None if there is no file."""
         return _taken(url, self._take)
 
     def _take(self, stream: pa.NativeFile) -> memoryview:
@@ -334,20 +299,12 @@ def _local_names(path: str) -> list[str]:
 
 
 def list_files(url: str) -> list[str]:
-    """URLs of all files in a folder and below, sorted; including incomplete files; nothing if there is no folder.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """URLs of all files in a folder and below, sorted; including incomplete files; nothing if there is no folder."""
     return sorted(file_times(url))
 
 
 def file_times(url: str) -> dict[str, int]:
-    """By URL, when each file in a folder and below was last changed: microseconds UTC, 0 if the storage does not know.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """By URL, when each file in a folder and below was last changed: microseconds UTC; 0: the storage does not know."""
     with lake_errors(url):
         files, path = _open(url)
         root = url.rstrip("/")
@@ -359,11 +316,7 @@ def file_times(url: str) -> dict[str, int]:
 
 
 def list_folders(url: str) -> list[str]:
-    """Names of the folders in a folder, sorted; nothing if there is none.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Names of the folders in a folder, sorted; nothing if there is none."""
     with lake_errors(url):
         files, path = _open(url)
         entries = listed(files, path)
@@ -371,11 +324,7 @@ def list_folders(url: str) -> list[str]:
 
 
 def delete_file(url: str) -> None:
-    """Deletes a file; that it does not exist is no error.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Deletes a file; that it does not exist is no error."""
     with lake_errors(url):
         _delete(*_open(url))
 
@@ -389,11 +338,7 @@ def content_digest(content: Any) -> str:
 
 
 def file_digest(url: str) -> tuple[int, str] | None:
-    """Size in bytes and `content_digest` of a file, or None if there is none.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Size in bytes and `content_digest` of a file, or None if there is none."""
     with lake_errors(url):
         files, path = _open(url)
         try:

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 
 def lost_tables(source: Source, engine: sa.Engine) -> tuple[ErrorFacts, ...]:
-    """What is wrong with each of them.
-
-    Raises:
-        LakeUnavailableError: The lake does not answer.
-        StoreUnavailableError: The store does not answer.
-    """
+    """What is wrong with each of them."""
     return tuple(error.facts() for error in find_lost(source.lake, source.name, newest_commits(source.name, engine)))
 
 
@@ -56,10 +51,6 @@ def lost_tables_if_due(source: Source, engine: sa.Engine, *, most: int = 100) ->
         source: The source.
         engine: Its store.
         most: With so many tables at most, all are looked at by each run.
-
-    Raises:
-        LakeUnavailableError: The lake does not answer.
-        StoreUnavailableError: The store does not answer.
     """
     folder, now = landing_folder(source.lake, source.name), now_micros()
     if 0 <= now - _seen_at(folder.join(SEEN)) < _HOUR_MICROS:

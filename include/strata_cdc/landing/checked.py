@@ -81,11 +81,7 @@ def write_checked(folder: Folder, indexes: dict[str, Seen]) -> None:
 
 
 def read_newest(folder: Folder) -> Newest | None:
-    """From where on to look; None: from the beginning.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """From where on to look; None: from the beginning."""
     content = read_file(folder.join(NEWEST))
     if content is None:
         return None

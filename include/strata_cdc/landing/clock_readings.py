@@ -95,11 +95,7 @@ def clock_now(address: ServerAddress) -> ServerMoment | None:
 
 
 def clock_readings(lake: str, source: str) -> tuple[ClockReading, ...]:
-    """The readings of a source, in the order in which they were made.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The readings of a source, in the order in which they were made."""
     folder = landing_folder(lake, source)
     if not folder.exists(CLOCKS_FILE):
         return ()

@@ -152,11 +152,7 @@ class LandNotes:
 
 
 def read_state(lake: str, source: str) -> LandState | None:
-    """The state that the newest landing stored; None if there is none that this version of Strata reads.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The state that the newest landing stored; None if there is none that this version of Strata reads."""
     folder = landing_folder(lake, source)
     if not folder.exists(STATE_FILE):
         return None

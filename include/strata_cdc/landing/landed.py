@@ -59,9 +59,6 @@ class LandedSegment:
         Args:
             place: Offset in the segment's file, before its end.
             offset: The same byte's offset in the server's file.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
         with (
             lake_errors(self.url),

@@ -94,11 +94,7 @@ class LastTransaction(Struct, frozen=True):
 
     @classmethod
     def landed(cls, segment: LandedSegment, record: TransactionRecord | None = None) -> Self:
-        """A transaction of a segment, by default its last; for a segment without transactions, its position.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """A transaction of a segment, by default its last; for a segment without transactions, its position."""
         summary = segment.summary
         if record is None and summary.transactions:
             record = segment.index.record(summary.last_seq)

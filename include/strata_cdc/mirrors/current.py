@@ -55,11 +55,7 @@ def confirm(lake: str, source: str, confirmations: Mapping[str, Confirmed]) -> N
 
 
 def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
-    """The position up to which a mirror, in its current state, equals its table.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The position up to which a mirror, in its current state, equals its table."""
     confirmed = _read(lake, mirror.source).get(str(mirror.table))
     if confirmed is None or (confirmed.delta_version, confirmed.identity) != (mirror.snapshot.version, mirror.identity):
         return replace(mirror.position, taken="")

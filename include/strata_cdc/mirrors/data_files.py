@@ -274,11 +274,7 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
 
 
 def names_in(urls: Iterable[str]) -> set[str]:
-    """The names of all columns that are in any of some files.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The names of all columns that are in any of some files."""
     names: set[str] = set()
     for url in urls:
         with lake_errors(url):

@@ -44,11 +44,7 @@ def lock_name(table: TableName) -> str:
 
 
 def mirrored_tables(lake: str, source: str) -> list[TableName]:
-    """The tables of a source that have a mirror, by name.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The tables of a source that have a mirror, by name."""
     root = mirrors_url(lake, source)
     return sorted(
         TableName(name_of_path(database), name_of_path(table))

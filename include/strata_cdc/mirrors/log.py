@@ -106,20 +106,12 @@ def _operation(url: str, version: int) -> str:
 
 
 def versions_of(url: str) -> list[int]:
-    """Versions whose commits are still in the log, ascending.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Versions whose commits are still in the log, ascending."""
     return sorted(_listed(url)[0])
 
 
 def readable_versions(url: str) -> list[int]:
-    """Versions that can still be opened, ascending: if the log was cut, those from its oldest checkpoint on.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Versions that can still be opened, ascending: if the log was cut, those from its oldest checkpoint on."""
     commits, checkpoints = _listed(url)
     first = 0 if 0 in commits else min(checkpoints, default=0)
     return sorted(version for version in commits if version >= first)
@@ -131,9 +123,6 @@ def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
     Returns:
         The first version that stays, and the files of the log before it. Delete them in this order: then the rest is
         complete even if the deletion stops in the middle.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     commits, checkpoints = _listed(url)
     whole = (

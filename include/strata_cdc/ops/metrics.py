@@ -74,20 +74,12 @@ def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
 
 
 def metrics_of(source: Source, status: SourceStatus, *, now: int) -> SourceMetrics:
-    """The numbers of a source whose status has been read.
-
-    Raises:
-        LakeUnavailableError: The lake does not answer.
-    """
+    """The numbers of a source whose status has been read."""
     return source_metrics(status, mirror_positions(source.lake, source.name), now=now)
 
 
 def mirror_positions(lake: str, source: str) -> list[MirrorPosition | None]:
-    """Up to where each mirror of a table that is still there equals it; None: it cannot be read, which is logged.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Up to where each mirror of a table that is still there equals it; None: it cannot be read, which is logged."""
     positions: list[MirrorPosition | None] = []
     for table in mirrored_tables(lake, source):
         try:

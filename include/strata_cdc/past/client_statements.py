@@ -55,9 +55,6 @@ class ClientStatements:
             gtid: The transaction.
             binlog_file: The server's file with the row event.
             binlog_pos: Offset of the row event there.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
         key = (binlog_file, binlog_pos, gtid)
         if key not in self._known:

@@ -63,11 +63,7 @@ def copy_mirror(lake: str, scratch: Path, source: str, table: TableName, seq: in
 
 def wrong_since(lake: str, source: str, table: TableName, seq: int) -> str | None:
     """Why a mirror was found to have other rows than its table, at a state after a transaction: when it became wrong is
-    not known, so its rows at the transaction are not known either. None if it was not, or was made anew before that.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    not known, so its rows at the transaction are not known either. None if it was not, or was made anew before that."""
     url = mirror_url(lake, source, table)
     chosen = version_at(url, lambda at: at.seq <= seq)
     later = [version for version in readable_versions(url) if version > (-1 if chosen is None else chosen)]

@@ -52,12 +52,7 @@ _AFTER_ALL = 1 << 62
 
 
 class PastTables(AbstractContextManager["PastTables"]):
-    """The tables of a source at moments; what is made for them goes with the `with` block.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The tables of a source at moments; what is made for them goes with the `with` block."""
 
     def __init__(self, lake: str, source: str, engine: sa.Engine) -> None:
         self._lake, self._source, self._engine = lake, source, engine

@@ -36,11 +36,7 @@ class UpkeepSums(Struct, frozen=True):
 
 
 def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
-    """Compacts those mirrors that the settings have for worn; waits for nobody for long, and nobody waits for it.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Compacts those mirrors that the settings have for worn; waits for nobody for long, and nobody waits for it."""
     configured = known_if_stored(settings.source(source))
     due = CompactionDue(configured.settings.compact_files, configured.settings.compact_dead_percent)
     locks = MirrorLocks(configured.lake, configured.name, configured.lock_place)
@@ -48,11 +44,7 @@ def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
 
 
 def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
-    """As `compact_due`, and deletes files that only states need which are older than the settings keep them.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """As `compact_due`, and deletes files that only states need which are older than the settings keep them."""
     compacted = compact_due(source, settings=settings)
     configured = settings.source(source)
     vacuumed = vacuum_mirrors(

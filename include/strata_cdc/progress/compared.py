@@ -78,11 +78,7 @@ class TablesAtEnd(Struct, frozen=True):
 
     @classmethod
     def read(cls, engine: sa.Engine, source: str) -> TablesAtEnd:
-        """From the store, in which the source need not be.
-
-        Raises:
-            StoreUnavailableError: The database does not answer.
-        """
+        """From the store, in which the source need not be."""
         store = SchemaStore(engine)
         position = store.position(source)
         tables = {} if position is None else dict(History(store, source).names(AtSeq(position.seq)))
@@ -99,9 +95,6 @@ def server_comparison(engine: sa.Engine, source: str, *, known: TablesAtEnd | No
 
     Args:
         known: What the caller has read of the store.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     known = known or TablesAtEnd.read(engine, source)
     there = {str(name) for name in known.tables}

@@ -145,12 +145,7 @@ class SourceStatus(Struct, frozen=True):
 
 
 def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:
-    """Reads the status of a source.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-        LakeUnavailableError: The lake does not answer.
-    """
+    """Reads the status of a source."""
     stream = LandedStream.open(source.lake, source.name)
     position = SchemaStore(engine).position(source.name)
     closed = IntervalLedger(engine).runs(source.name)

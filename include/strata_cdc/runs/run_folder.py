@@ -153,11 +153,7 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
 
 
 def plan_digest(folder: Folder) -> str:
-    """`content_digest` of the plan, to be stored with the result of decoding; empty if no plan is stored.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """`content_digest` of the plan, to be stored with the result of decoding; empty if no plan is stored."""
     return content_digest(folder.read(PLAN)) if folder.exists(PLAN) else ""
 
 
@@ -229,11 +225,7 @@ def note_cleared(folder: Folder) -> None:
 
 def lacks_files(folder: Folder, decoded: Decoded) -> bool:
     """Whether a staged file of the run's folder is gone. Those in the folders of their tables stay when a run is
-    cleared.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    cleared."""
     staged = folder.join(STAGED)
     mine = {file.url for file in decoded.files if file.url.startswith(f"{staged}/")}
     return bool(mine) and not mine <= set(list_files(staged))

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableName]) -> dict[str, tuple[str, ...]]:
     """The sensitive columns of some tables, by `database.table`; tables without sensitive columns are not in it.
 
-    A column is sensitive under every name that it or its table ever had, if the settings match one of these names.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
+    A column is sensitive under every name that it or its table ever had, if the settings match one of these names."""
     patterns = source.settings.sensitive
     if not patterns:
         return {}
@@ -54,11 +50,7 @@ def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableN
 def sensitive_of_each(
     source: Source, engine: sa.Engine, tables: Collection[TableName], failing: FailingTables
 ) -> dict[str, tuple[str, ...]]:
-    """As `sensitive_columns`, of all tables but those that fail: if one fails, each table is computed alone.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
+    """As `sensitive_columns`, of all tables but those that fail: if one fails, each table is computed alone."""
     try:
         return sensitive_columns(source, engine, tables)
     except Exception as error:
@@ -73,11 +65,7 @@ def sensitive_of_each(
 
 def unmatched_columns(source: Source, engine: sa.Engine) -> list[str]:
     """Messages about `sensitive` patterns that name a table and match no column that it ever had: values that
-    somebody wants hidden are shown.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
+    somebody wants hidden are shown."""
     spelled = [pattern for pattern in source.settings.sensitive if not _WILD & set(pattern.rpartition(".")[0])]
     if not spelled:
         return []

@@ -60,9 +60,6 @@ def lineage_of(
         timeline: The changes of the table under all its names, in stream order.
         span: What the pictures show.
         draw: The band of a change.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     names = list(dict.fromkeys(change.entry.name for change in timeline if change.entry.name != EVERY_TABLE))
     lanes = [_lane_of_name(name, timeline, span, draw) for name in names] if len(names) >= _LEAST_NAMES else []

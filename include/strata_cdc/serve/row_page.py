@@ -78,11 +78,7 @@ class RowView(Struct, frozen=True):
 
 
 def hidden_columns(source: Source, engine: sa.Engine, name: TableName) -> frozenset[str]:
-    """The columns of a table whose values no page shows.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
+    """The columns of a table whose values no page shows."""
     # Imported here, and below: Airflow's web server loads them with the first such page.
     from strata_cdc.selection.sensitive import sensitive_columns  # noqa: PLC0415  see above
 

@@ -326,9 +326,6 @@ def rows_view(engine: sa.Engine, source: str, name: TableName, names: Iterable[T
 
     Args:
         names: It, and the names that it had before.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     pair = (name.database, name.table)
     newest = newest_intervals(engine, source, pair)

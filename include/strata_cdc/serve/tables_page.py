@@ -38,11 +38,7 @@ class TablesView(Struct, frozen=True):
 
 
 def tables_view(engine: sa.Engine, source: str, after: TableName | None, containing: str) -> TablesView:
-    """A page of the tables of a source.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """A page of the tables of a source."""
     page = tables_page(engine, source, after=after, containing=containing)
     span = stream_span(engine, source)
     rows = tuple(TableRow(table, heat(table.changed_at, span)) for table in page.tables)

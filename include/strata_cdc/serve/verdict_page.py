@@ -57,11 +57,7 @@ class VerdictView(Struct, frozen=True):
 
 
 def verdicts_view(engine: sa.Engine, source: str, before: int | None, *, unsound: bool) -> VerdictsView:
-    """A page of the intervals that were judged.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """A page of the intervals that were judged."""
     outcomes = VerdictLedger(engine).outcomes(source, before=before, unsound=unsound, limit=INTERVALS_ON_A_PAGE + 1)
     page = tuple(outcomes[:INTERVALS_ON_A_PAGE])
     return VerdictsView(page, page[-1].start if len(outcomes) > len(page) else None)

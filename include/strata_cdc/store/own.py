@@ -26,9 +26,6 @@ def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
 
     Args:
         servers: UUIDs of the servers that the stream comes from; empty if they are not known.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
     """
     copied: frozenset[str] | None = engine.get_execution_options().get(OWN)
     if copied is not None:

@@ -41,9 +41,6 @@ def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, li
     Args:
         tables: Names as in `full_names.py`.
         limit: How many intervals are counted at most.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     columns = published_interval.c
     query = (

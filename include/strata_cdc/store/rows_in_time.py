@@ -44,11 +44,7 @@ class UnpublishedRows(Struct, frozen=True):
 
 
 def waiting_rows(engine: sa.Engine, source: str) -> list[UnpublishedRows]:
-    """The pending, failed and blocked rows of a source.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The pending, failed and blocked rows of a source."""
     columns = table_interval.c
     states = [str(state) for state in (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)]
     name = columns.database_name + "." + columns.table_name
@@ -86,9 +82,6 @@ def newest_intervals(
         name: Database and table.
         states: Only intervals in one of these states.
         limit: How many at most.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     fields = table_interval.c
     columns = (
@@ -127,11 +120,7 @@ def _of_table(
 
 
 def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | None:
-    """Start of the oldest interval that has rows of a table (microseconds UTC); None if there is none.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """Start of the oldest interval that has rows of a table (microseconds UTC); None if there is none."""
     columns = table_interval.c
     query = sa.select(sa.func.min(columns.start_at)).where(_of_table(source, name))
     with reading(engine) as connection:
@@ -151,9 +140,6 @@ def rows_by_bucket(
 
     Returns:
         As many numbers as there are buckets.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     start, end = span
     width = max(-(-(end - start) // buckets), 1)

@@ -53,11 +53,7 @@ class WithheldInterval(Struct, frozen=True):
 
 
 def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
-    """All table intervals of a source that wait for a person, in order of time and table.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
+    """All table intervals of a source that wait for a person, in order of time and table."""
     pieces = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.HELD))
     stored = VerdictLedger(engine).select(source, {piece.start for piece in pieces}) if pieces else []
     verdicts = {(stored_verdict.start, stored_verdict.table): stored_verdict for stored_verdict in stored}

@@ -261,11 +261,7 @@ def _renamed(file: StagedFile, names: dict[str, str]) -> pq.ParquetFile:
 
 def unpublished_files(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[str]:
     """URLs of data files that are not in the newest version of the table: files of publications that were killed, and
-    files that a later publication replaced. Delta's `vacuum(full=True)` deletes them in time.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    files that a later publication replaced. Delta's `vacuum(full=True)` deletes them in time."""
     url = table_url(lake, source, table)
     opened = output.open(url)
     live = set() if opened is None else {f"{url}/{path}" for path in opened.files()}

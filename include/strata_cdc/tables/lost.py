@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def newest_commits(source: str, engine: sa.Engine) -> dict[TableName, int]:
-    """The newest commit of each change table, from the store.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
+    """The newest commit of each change table, from the store."""
     commits = ((split_full_name(name), version) for name, version in PublishedLedger(engine).newest(source).items())
     return {TableName(*name): version for name, version in commits if name is not None}
 
@@ -67,9 +63,6 @@ def find_lost(
     Args:
         known: The newest commit of each table that is known to have been made.
         output: The kind of tables.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     seen = output.with_commit({table_url(lake, source, table): version for table, version in known.items()})
     for table in sorted(known):

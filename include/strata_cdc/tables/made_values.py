@@ -47,9 +47,6 @@ def with_made_values(source: ViewSource, tables: Mapping[str, TableWithValues]) 
     Args:
         source: The parts of a view.
         tables: Its change tables, by the names of its relations.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     wanted = list(_wanted(source))
     for relation, table in tables.items():

@@ -247,9 +247,6 @@ def delete_merged(lake: str, source: str, table: TableName, start: int, end: int
 
     Returns:
         The number of deleted files.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     url = table_url(lake, source, table)
     changes = open_changes(lake, source, table)

@@ -31,9 +31,6 @@ def stages_with_moves(source: ViewSource, tables: Mapping[str, TableWithValues])
     Args:
         source: The parts of a view.
         tables: Its change tables, by the names of its relations.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     stages: set[int] = set()
     for branch in source.branches:

@@ -53,11 +53,7 @@ def refuse_changed(file: StagedFile) -> None:
 
 
 def find_damage(files: Sequence[StagedFile]) -> dict[str, str]:
-    """By URL, what is wrong with each file that does not have the bytes that were decoded; reads all files.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """By URL, what is wrong with each file that does not have the bytes that were decoded; reads all files."""
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="digest") as pool:
         damages = pool.map(lambda file: _damage(file, file_digest(file.url)), files)
         return {file.url: damage for file, damage in zip(files, damages, strict=True) if damage is not None}

@@ -142,18 +142,10 @@ class OutputTable(Protocol):
 
     def unneeded(self, hours: int) -> Sequence[str]:
         """Paths of files below the table's folder that have not changed for so long, and that no state of the table
-        has had in this time: what killed publishers have left, and what was removed before.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        has had in this time: what killed publishers have left, and what was removed before."""
 
     def commits_since(self, version: int) -> Sequence[FileCommit] | None:
-        """The commits after a version, in order; None if the log does not have all of them any more.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """The commits after a version, in order; None if the log does not have all of them any more."""
 
     def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
         """Rows, in no order.
@@ -162,9 +154,6 @@ class OutputTable(Protocol):
             columns: Names of the requested columns; None for all.
             start: First requested interval (microseconds UTC, inclusive).
             end: End of the range (exclusive).
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
@@ -172,9 +161,6 @@ class OutputTable(Protocol):
 
         Args:
             columns: Names of the requested columns; None for all.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
 
     def left_beside(self) -> Sequence[Self]:
@@ -199,9 +185,6 @@ class Output(Protocol):
 
         Args:
             known: By URL of a table, the number of the commit.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
 
     def create(self, url: str, columns: Sequence[pa.Field]) -> OutputTable:

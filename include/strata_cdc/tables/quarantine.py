@@ -93,11 +93,7 @@ def put_in_quarantine(
 
 
 def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
-    """Everything in quarantine for a source, in order of interval and run; folders without files are not listed.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Everything in quarantine for a source, in order of interval and run; folders without files are not listed."""
     root = _root(lake, source)
     tables: dict[str, set[tuple[str, str]]] = {}
     changed: dict[str, int] = {}

@@ -101,11 +101,7 @@ def read_batches(lake: str, source: str, table: TableName | str, output: Output 
 
 
 def published_tables(lake: str, source: str, output: Output = OUTPUT) -> list[TableName]:
-    """The tables of a source that have a change table, by name; a folder may have files that nothing has published yet.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The tables of a source that have a change table, by name; files in a folder may be unpublished."""
     root = changes_url(lake, source)
     return sorted(
         TableName(name_of_path(database), name_of_path(table))

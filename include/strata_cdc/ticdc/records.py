@@ -74,11 +74,7 @@ class RecordBlocks:
 
 
 def first_bytes(file: FeedFile, count: int = 4096) -> bytes:
-    """The first bytes of a file, or all of it.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The first bytes of a file, or all of it."""
     with closing(_contents(file, count)) as contents:
         return next(contents, b"")
 

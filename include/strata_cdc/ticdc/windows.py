@@ -111,9 +111,6 @@ class SinkWindows:
             limits: How much is read at once.
             sets_keyless_aside: Whether the rows of tables without a key are set aside, each as often as TiCDC wrote it;
                 else reading ends there.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
         self.counts = ReadCounts()
         self._contents, self._history, self._settings, self._limits = contents, history, settings, limits

@@ -40,9 +40,6 @@ def standing_mirror(lake: str, source: str, name: TableName, definition: TableDe
 
     Args:
         definition: As the table is now.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     mirror = Mirror.open(lake, source, name)
     if mirror is None or mirror.is_dropped:

@@ -295,9 +295,6 @@ def remove_leftovers(folder: Folder, names: Sequence[str]) -> None:
     Args:
         folder: The landing folder.
         names: Those that are in the folder, of `Folder.leftovers`.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     for name in names:
         folder.delete(name)

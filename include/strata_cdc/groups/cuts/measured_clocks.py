@@ -58,9 +58,6 @@ def clock_doubts(positions: Mapping[str, CutPosition], bound: int) -> dict[str, 
 
     Returns:
         The reasons by source. The clocks of all other sources were measured to agree.
-
-    Raises:
-        LakeUnavailableError: The lake does not answer.
     """
     around = {name: _around(position) for name, position in positions.items()}
     known = {name: around_cut for name, around_cut in around.items() if isinstance(around_cut, _Around)}

@@ -33,9 +33,6 @@ def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tel
         report: The results of the mirrors.
         now: Microseconds UTC.
         tell: Reports a table.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     waiting = []
     judged = list(report.without)

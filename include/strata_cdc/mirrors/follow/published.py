@@ -51,9 +51,6 @@ class Published:
         engine: The source's store.
         source: The source's name.
         stream: The landed stream.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
 
     def __init__(self, engine: sa.Engine, source: str, stream: LandedStream) -> None:

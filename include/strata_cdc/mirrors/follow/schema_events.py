@@ -77,11 +77,7 @@ class SchemaEvent(Struct, frozen=True):
 
 
 class SchemaEvents:
-    """The events of all tables of a source.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The events of all tables of a source."""
 
     def __init__(self, engine: sa.Engine, source: str) -> None:
         store = SchemaStore(engine)

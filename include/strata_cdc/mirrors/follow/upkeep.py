@@ -86,11 +86,7 @@ class CompactionDue(Struct, frozen=True):
 
 
 def list_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> list[ListedMirror]:
-    """The mirrors of a source, by name.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The mirrors of a source, by name."""
     return [
         _listed(lake, opened) if isinstance(opened, Mirror) else _unopened(lake, source, table, opened)
         for table, opened in _opened(lake, source, wanted)
@@ -157,9 +153,6 @@ def compact_mirrors(
         wanted: Which tables.
         locks: Those of the source's mirrors.
         due: Only mirrors that have reached this state; None for all.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     return [
         _kept(table, opened, lambda mirror: _compacted(mirror, locks))
@@ -177,11 +170,7 @@ def vacuum_mirrors(
     now_micros: int,
     retain_hours: int = RETAIN_HOURS,
 ) -> list[KeptUp]:
-    """Deletes the files that are needed only by versions that are too old. An error in one mirror stops no other.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Deletes the files that are needed only by versions that are too old. An error in one mirror stops no other."""
 
     def vacuumed(mirror: Mirror) -> KeptUp:
         with locks.alone(mirror.table, purpose="vacuuming this mirror"):
@@ -198,11 +187,7 @@ def planned_upkeep(
     lake: str, source: str, due: CompactionDue, *, now_micros: int, retain_hours: int = RETAIN_HOURS
 ) -> Iterator[str]:
     """What `compact_mirrors` and `vacuum_mirrors` would do, a line for each; nothing is changed, and no lock is taken:
-    a process that writes to a mirror now may have a part in it.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    a process that writes to a mirror now may have a part in it."""
     for table, opened in _opened(lake, source, lambda _: True):
         if not isinstance(opened, Mirror):
             yield f"{table}: would be left as it is: {opened.message}"

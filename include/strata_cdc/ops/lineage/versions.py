@@ -25,9 +25,6 @@ def describe_versions(engine: sa.Engine, source: str, versions: Sequence[int]) -
 
     Args:
         versions: Ids of versions that follow each other.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     if not versions:
         return []

@@ -52,11 +52,7 @@ class CascadingKey(Struct, frozen=True):
 
 
 def cascading_keys(engine: sa.Engine, source: str) -> list[CascadingKey]:
-    """The foreign keys of a source by which the server changes rows.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The foreign keys of a source by which the server changes rows."""
     version, table = schema_version.c, table_version.c
     query = (
         sa.select(table.database_name, table.table_name, version.ddl)

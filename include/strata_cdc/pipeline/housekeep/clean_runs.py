@@ -104,10 +104,6 @@ def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:
         source: The source; `keep_runs_days` of its settings has the age.
         engine: Its store.
         now: Microseconds UTC.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-        LakeUnavailableError: The lake does not.
     """
     before = now - source.settings.keep_runs_days * _DAY_MICROS
     ledger = _Ledger(engine, source.name)

@@ -114,10 +114,6 @@ def merge_steps(
         limits: Which intervals become one.
         now: The time, microseconds UTC.
         scope: Which intervals are looked at.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-        LakeUnavailableError: The lake does not.
     """
     for merger in _mergers(source, engine, limits, now(), scope=scope):
         yield from merger.merge_intervals()
@@ -139,12 +135,7 @@ def planned_merges(
     now: Callable[[], int] = now_micros,
     scope: MergeScope = MergeScope.SHORT,
 ) -> Iterator[MergeStep]:
-    """What `merge_steps` would merge; nothing is changed.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-        LakeUnavailableError: The lake does not.
-    """
+    """What `merge_steps` would merge; nothing is changed."""
     for merger in _mergers(source, engine, limits, now(), scope=scope):
         yield from merger.planned()
 

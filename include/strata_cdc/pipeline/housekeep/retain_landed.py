@@ -72,10 +72,6 @@ def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainRepor
         source: The source; `keep_days` and `keep_gb` of its settings define what is kept.
         engine: Its store.
         now: Microseconds UTC.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-        LakeUnavailableError: The lake does not.
     """
     stream = LandedStream.open(source.lake, source.name)
     # One listing of the folder: reading each segment's index would read one file per segment.

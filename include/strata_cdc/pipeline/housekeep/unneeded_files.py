@@ -42,9 +42,6 @@ def unneeded_steps(source: Source, *, now: int) -> Iterator[MergeStep]:
     Args:
         source: The source.
         now: Microseconds UTC.
-
-    Raises:
-        LakeUnavailableError: The lake does not answer.
     """
     hour = from_micros(now).hour
     for table in _tables(source):
@@ -55,11 +52,7 @@ def unneeded_steps(source: Source, *, now: int) -> Iterator[MergeStep]:
 
 
 def delete_unneeded(source: Source, table: TableName, *, now: int) -> int:
-    """Deletes the files of one table that nobody needs; returns how many.
-
-    Raises:
-        LakeUnavailableError: The lake does not answer.
-    """
+    """Deletes the files of one table that nobody needs; returns how many."""
     url, before = table_url(source.lake, source.name, table), now - HOURS * _HOUR
     unneeded = _unneeded(source, table, url, before)
     if not unneeded:

@@ -33,9 +33,6 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
         engine: Its store.
         plan: The plan.
         failing: Takes the tables that fail.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     names = sorted({TableName(table.database, table.table) for table in plan.tables} - {UNNAMED})
     if not names:

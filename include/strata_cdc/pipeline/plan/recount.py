@@ -29,9 +29,6 @@ def recounted_rows(slices: Iterable[Slice], uncounted: Collection[TableName]) ->
     Args:
         slices: Those of an interval.
         uncounted: Tables of which the index has the number of row events.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     rows: Counter[TableName] = Counter()
     for piece in slices:

@@ -323,11 +323,7 @@ class Publication:
         return self._files.of(planned)
 
     def lacks_files(self) -> bool:
-        """Whether a staged file is gone.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
+        """Whether a staged file is gone."""
         return lacks_files(self._folder, self._decoded)
 
     @property

@@ -104,9 +104,6 @@ class EarlierImages:
             firsts: By the URL of the file.
             profiles: Of all files, likewise.
             keys: As `sampling_of` takes them.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
         """
         work = [
             (interval, subject)

@@ -109,11 +109,7 @@ def refuse_unknown_versions(engine: sa.Engine, source: str, folder: str | None) 
 
 def mistakes_of_file(engine: sa.Engine, source: str, file: OwnFile, rules: list[Rule]) -> list[str]:
     """The contradictions between the history and the expectations of a file, each with its line; none for a table
-    without history.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    without history."""
     table = _table_of(engine, source, file)
     history = read_history(engine, source, table)
     return [text for rule in rules for text in _mistakes(rule, table, history)]

@@ -48,11 +48,7 @@ def is_small(sizes: Iterable[int], small_bytes: int) -> bool:
 
 
 def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passed:
-    """Reads and judges all files here; Arrow and the kernels let other threads run.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Reads and judges all files here; Arrow and the kernels let other threads run."""
 
     def run(task: FileTask) -> tuple[FileTask, Pass]:
         passed = _pass_over(task)
@@ -72,9 +68,6 @@ def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress
     Args:
         spark: A session.
         progress: Receives what is done.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     passes: dict[str, Pass] = {}
     between: dict[str, Between] = {}

@@ -129,9 +129,6 @@ def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search:
         subject: The table; rows of it that could not be decoded are for the caller to mind.
         firsts: What is to be compared, by the URL of the file.
         search: Where to look.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     images = ComparedImages()
     for version in subject.versions:

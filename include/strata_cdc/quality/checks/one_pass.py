@@ -118,9 +118,6 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
 
     Args:
         buffers: What it is read into; nothing of what comes back lies in them.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     buffers = buffers or PassBuffers()
     opened = _open(task.file, buffers.file)
@@ -130,11 +127,7 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
 
 
 def read_whole(task: FileTask) -> Whole:
-    """The stream position of each row, and the images of its keys.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """The stream position of each row, and the images of its keys."""
     opened = _open(task.file)
     if isinstance(opened, FileProfile):
         raise TypeError(f"{task.file.url} {opened.damage}")  # it was read before
@@ -147,11 +140,7 @@ def read_whole(task: FileTask) -> Whole:
 def quote_rows(
     file: JudgedFile, rows: Sequence[tuple[int, int]], chain: ImageChain, sensitive: Sensitive
 ) -> tuple[Example, ...]:
-    """Some images of a file, given by row and side, by their position and key.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """Some images of a file, given by row and side, by their position and key."""
     opened = _open(file)
     return () if isinstance(opened, FileProfile) else _quoted(opened.parquet, rows, chain, sensitive)
 

@@ -31,11 +31,7 @@ class SourcePast(Struct, frozen=True):
 
     @classmethod
     def from_store(cls, engine: sa.Engine, source: str) -> SourcePast:
-        """Reads it.
-
-        Raises:
-            StoreUnavailableError: The database does not answer.
-        """
+        """Reads it."""
         origins = {entry.version_id: entry.origin for entry in SchemaStore(engine).all_entries(source)}
         return cls(tuple(table_changes_of(engine, source)), tuple(removals_of(engine, source)), origins)
 

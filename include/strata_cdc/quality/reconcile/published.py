@@ -43,10 +43,6 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
 
     Args:
         last_seq: The last transaction that matters.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-        LakeUnavailableError: The storage does not answer.
     """
     intervals = _unpublished(engine, stream.source, names)
     walk = _Walk(stream, names)

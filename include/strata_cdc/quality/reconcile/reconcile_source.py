@@ -84,11 +84,7 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
     """Half of the rows by ranges that begin at keys drawn from the lake, half by keys drawn from it.
 
     Without a primary key all rows are read, since nothing else shows which are missing; so they are where it has a
-    prefix of a column, by which the server finds no row.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    prefix of a column, by which the server finds no row."""
     names = [column_name(name) for name in definition.primary_key]
     key = select_key(definition)
     if key is None or key.columns != definition.primary_key:

@@ -73,9 +73,6 @@ def tables_page(
         after: Name of the last table of the previous page; None for the first page.
         containing: Only names (`database.table`) that contain this text; case does not matter.
         limit: The maximum number of tables.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     columns = table_version.c
     names = (columns.database_name, columns.table_name)
@@ -95,11 +92,7 @@ def tables_page(
 
 
 def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSummary]:
-    """Tables whose schema is not known at the end of the stream, by name.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """Tables whose schema is not known at the end of the stream, by name."""
     columns = table_version.c
     names = (columns.database_name, columns.table_name)
     query = sa.select(*names).where(
@@ -113,11 +106,7 @@ def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSumm
 
 
 def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> list[TableSummary]:
-    """Summaries of tables that have a version, at the end of the stream.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """Summaries of tables that have a version, at the end of the stream."""
     rows = _rows_of(engine, source, names)
     whole = rows[EVERY_TABLE]
     summaries_of_names = [_summary(name, rows[name], [*rows[every_table_of(name.database)], *whole]) for name in names]

@@ -155,11 +155,7 @@ class CreateStatement(Struct, frozen=True):
 
 
 def create_statement(store: SchemaStore, source: str, name: TableName, version: SchemaVersion) -> CreateStatement:
-    """The output of SHOW CREATE TABLE for a version, as far as the history has it.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The output of SHOW CREATE TABLE for a version, as far as the history has it."""
     walk = _Walk(store, source)
     written, notes = walk.of(name, version.version_id)
     sql = create_table_sql(name.table, version.definition, written)

@@ -61,9 +61,6 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Sea
     Args:
         text: The text to find.
         limit: The maximum number of each kind.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     # Both queries read everything, in the database's own code. Run in parallel, they take as long as the longer one.
     with ThreadPoolExecutor(1) as pool:
@@ -77,11 +74,7 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Sea
 def statements_between(
     engine: sa.Engine, source: str, start: int, end: int, *, limit: int = 200
 ) -> list[FoundStatement]:
-    """The statements that were committed in a half-open range of time (microseconds UTC), the newest first.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The statements that were committed in a half-open range of time (microseconds UTC), the newest first."""
     version = schema_version.c
     return _statements(engine, (version.committed_at >= start) & (version.committed_at < end) & _of(source), limit)
 
@@ -174,9 +167,6 @@ def first_columns(
         text: The text to find; case does not matter.
         limit: The maximum number of tables.
         versions: Ids of the versions without a statement, if they are known.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     table, version = table_version.c, schema_version.c
     which: sa.ColumnElement[bool] = without_index(version.source, source) & version.ddl.is_(None)

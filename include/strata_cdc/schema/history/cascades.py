@@ -36,11 +36,7 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     """The tables of a source whose rows cascades may change without row events, in order of name.
 
     A table is in the list if a DDL in the stream or a snapshot shows the foreign key. A foreign key that was dropped
-    still counts, as long as its table exists.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    still counts, as long as its table exists."""
     cascades = told_cascades(engine, source)
     if not cascades and not _may_have_some(engine, source):
         return []

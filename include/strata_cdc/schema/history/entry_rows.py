@@ -119,9 +119,6 @@ def stored_entries(
     Args:
         condition: Of `table_version` and `schema_version`.
         only: Only the entries of these names and versions (`newest_versions`).
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     query = sa.select(*_COLUMNS).select_from(table_version.join(schema_version, _OF_VERSION))
     if only is not None:

@@ -241,9 +241,6 @@ def stored_table(
 
     Args:
         before: Only entries before this one in `StoredEntry.order` count.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     is_known = True
     for entry in reversed(store.timeline(source, {name, every_table_of(name.database), EVERY_TABLE})):

@@ -28,9 +28,6 @@ def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableNam
 
     Args:
         tables: Names of tables; the former names of their tables are looked up too.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     entries = _with_former_names(store, source, tables)
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)

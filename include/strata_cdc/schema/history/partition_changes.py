@@ -38,9 +38,6 @@ def stored_partitions(
 
     Args:
         before: Only earlier versions count.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     wide = {every_table_of(name.database), EVERY_TABLE}
     entries = [
@@ -98,9 +95,6 @@ def partition_changes(engine: sa.Engine, source: str, table: TableName | None = 
 
     Args:
         table: Only those about this table, and those without a table.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
     """
     columns = partition_change.c
     query = sa.select(*columns).where(columns.source == source).order_by(columns.seq, columns.binlog_pos)
@@ -114,11 +108,7 @@ def partition_changes(engine: sa.Engine, source: str, table: TableName | None = 
 def newest_partition_changes(
     engine: sa.Engine, source: str, names: Collection[TableName], *, limit: int = 50
 ) -> list[PlacedChange]:
-    """The newest of some tables, the newest first.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The newest of some tables, the newest first."""
     columns = partition_change.c
     query = (
         sa.select(*columns)

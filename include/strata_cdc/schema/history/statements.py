@@ -25,11 +25,7 @@ _CHUNK: Final = 500
 
 def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int, tuple[Change, ...]]:
     """The changes that each statement requested, by version; only for versions that have a statement that is
-    understood.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    understood."""
     columns = schema_version.c
     wanted = sorted(set(version_ids))
     requested: dict[int, tuple[Change, ...]] = {}

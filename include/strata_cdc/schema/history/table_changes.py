@@ -45,11 +45,7 @@ def table_changes_of(engine: sa.Engine, source: str) -> list[TableChange]:
 
 
 def removals_of(engine: sa.Engine, source: str) -> list[RowRemoval]:
-    """The effects of DDL on rows of a source's tables without row events, table by table, in stream order.
-
-    Raises:
-        StoreUnavailableError: The database does not answer.
-    """
+    """The effects of DDL on rows of a source's tables without row events, table by table, in stream order."""
     store = SchemaStore(engine)
     position = store.position(source)
     return store.row_removals(source, 0, position.seq if position else 0)

@@ -63,9 +63,6 @@ class SourceSchema(Struct):
             exclude: Databases that do not belong to users.
             baseline: The schema before the stream; used only if the stream begins now.
             is_new: Whether the source has never been tracked.
-
-        Raises:
-            StoreUnavailableError: The database does not answer.
         """
         source = position.source
         replay = Replay(None if is_new else store, source, lower_case_table_names=position.lower_case_table_names)

@@ -36,11 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_table(url: str) -> DeltaTable | None:
-    """A Delta table as it is now, or None if there is none.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """A Delta table as it is now, or None if there is none."""
     try:
         return _table(url) if _is_there(url) else None
     except OSError as error:
@@ -48,11 +44,7 @@ def open_table(url: str) -> DeltaTable | None:
 
 
 def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
-    """URLs of those tables of one lake whose log has the file of a commit; all are looked up at once.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """URLs of those tables of one lake whose log has the file of a commit; all are looked up at once."""
     if not known:
         return frozenset()
     files = {url: f"{url}/_delta_log/{version:020d}.json" for url, version in known.items()}
@@ -174,11 +166,7 @@ def commit_files(
 
 
 def file_commits(url: str, after: int, version: int) -> list[FileCommit] | None:
-    """What the commits with after < number <= version did to a table's files; None if the log lacks one of them.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """What the commits with after < number <= version did to a table's files; None if the log lacks one of them."""
     commits = []
     for number in range(after + 1, version + 1):
         content = read_file(f"{url}/_delta_log/{number:020d}.json")

@@ -40,11 +40,7 @@ _PREFIX = "_g"
 
 
 def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
-    """By number, the generations after the first whose rows are not in the table yet; newer tables have none.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
+    """By number, the generations after the first whose rows are not in the table yet; newer tables have none."""
     generations: dict[int, DeltaTable] = {}
     if not _has_generations(url):
         return generations

@@ -48,9 +48,6 @@ def trim_log(table: DeltaTable, url: str, *, hours: int, needed: int | None) -> 
 
     Returns:
         The number of deleted files.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
     """
     log = f"{url}/_delta_log"
     before = time.time_ns() // 1000 - hours * _HOUR_MICROS
