@@ -13,11 +13,11 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata_cdc.changes.plan import SliceTable
+from strata_cdc.changes.plan import PlannedVersion
 from strata_cdc.pipeline.decode.decode_slice import SliceOutcome, planned_tasks, store_outcomes
 from strata_cdc.runs.run_folder import DECODED, PLAN, read_decoded, read_plan, run_folder, write_plan
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
-from strata_cdc.runs.specs import Interval, PlannedTable, PlannedVersion
+from strata_cdc.runs.specs import Interval, PlannedTable
 from strata_cdc.tables.write import StagedFile
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ COLUMNS = 30
 PRINTED = "{:<34}{:>8.0f} MB at most"
 
 
-def _tables(count: int) -> list[SliceTable]:
+def _tables(count: int) -> list[PlannedVersion]:
     columns = [{"name": f"column_{at}", "type": "varchar(255)", "charset": "utf8mb4"} for at in range(COLUMNS)]
     return [
-        SliceTable("d", f"table_{number:05}", number + 1, json.dumps({"columns": columns, "comment": number}))
+        PlannedVersion("d", f"table_{number:05}", number + 1, json.dumps({"columns": columns, "comment": number}))
         for number in range(count)
     ]
 
 
-def _plan(lake: str, slices: int, tables: list[SliceTable], each: int) -> RunPlan:
+def _plan(lake: str, slices: int, tables: list[PlannedVersion], each: int) -> RunPlan:
     segment = f"{lake}/landing/s/0000000001-binlog.000001-000000000157.binlog"
 
     def piece(number: int) -> PlannedSlice:
@@ -53,11 +53,11 @@ def _plan(lake: str, slices: int, tables: list[SliceTable], each: int) -> RunPla
         intervals=(Interval(1, 2, 0, 9, "u:1-9"),),
         tables=tuple(PlannedTable(1, "d", table.table, 100, 100) for table in tables),
         slices=tuple(map(piece, range(slices))),
-        versions=tuple(PlannedVersion(table.version_id, "d", table.table, table.definition) for table in tables),
+        versions=tuple(tables),
     )
 
 
-def _outcome(lake: str, number: int, tables: tuple[SliceTable, ...]) -> SliceOutcome:
+def _outcome(lake: str, number: int, tables: tuple[PlannedVersion, ...]) -> SliceOutcome:
     bounds = {f"column_{at}": f"value {number}" for at in range(COLUMNS)}
     return SliceOutcome(
         tuple(

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from strata_cdc.changes.binlog_changes import read_slice
-from strata_cdc.changes.plan import SliceTable
+from strata_cdc.changes.plan import PlannedVersion
 from strata_cdc.changes.port import SchemaChange
 from strata_cdc.errors import SchemaGapError
 from strata_cdc.landing.land_binlog import land_binlog
@@ -205,7 +205,7 @@ def json_slices(folder: JsonFolder, plan: RunPlan, chance: random.Random) -> tup
     """Slices of the folder for the intervals of a plan: each table has one version in a slice."""
     found = list[PlannedSlice]()
     for interval in plan.intervals:
-        begin, tables = interval.first_seq, dict[TableName, SliceTable]()
+        begin, tables = interval.first_seq, dict[TableName, PlannedVersion]()
         for at in range(interval.first_seq, interval.last_seq + 1):
             mine = {} if at == interval.last_seq else _tables_of(folder, at)
             is_cut = any(tables.get(name, table) != table for name, table in mine.items()) or chance.random() < 0.1
@@ -219,9 +219,9 @@ def json_slices(folder: JsonFolder, plan: RunPlan, chance: random.Random) -> tup
     return tuple(found)
 
 
-def _tables_of(folder: JsonFolder, at: int) -> dict[TableName, SliceTable]:
+def _tables_of(folder: JsonFolder, at: int) -> dict[TableName, PlannedVersion]:
     return {
-        TableName(database, table): SliceTable(database, table, version, folder.definitions[version].to_json())
+        TableName(database, table): PlannedVersion(database, table, version, folder.definitions[version].to_json())
         for database, table, version, _ in folder.lines[at]["rows"]
     }
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from openlineage.client.serde import Serde
 
 from strata_cdc.airflow import lineage, lineage_facets
+from strata_cdc.changes.plan import PlannedVersion
 from strata_cdc.config.settings import Source, load_settings
 from strata_cdc.errors import LostTableError
 from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
@@ -21,7 +22,6 @@ from strata_cdc.ops.lineage.versions import describe_versions
 from strata_cdc.pipeline.publish.publish_interval import publish_interval
 from strata_cdc.quality.check.check_interval import check_interval
 from strata_cdc.runs.run_folder import Decoded, read_plan, write_decoded, write_plan
-from strata_cdc.runs.specs import PlannedVersion
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import open_store
 from tests.quality.checked_run import RUN, write_run
@@ -65,7 +65,7 @@ def test_a_renamed_column_comes_from_each_name_under_its_own_version(source: Sou
     later = inserts(kinds, [{"id": 2, "state": "x"}], version_id=2, first_seq=5)
     plan = read_plan(folder)
     shape = definition({"id": "bigint NOT NULL", "state": "varchar(9)"}).to_json()
-    both = (*plan.versions, PlannedVersion(2, "shop", "orders", shape))
+    both = (*plan.versions, PlannedVersion("shop", "orders", 2, shape))
     write_plan(folder, replace(plan, versions=both, tables=(replace(plan.tables[0], rows=2, counted=2),)))
     first = inserts({"id": pa.int32(), "status": pa.string()}, [{"id": 1, "status": "new"}])
     write_decoded(folder, Decoded(stage(folder.join("staged"), first, later)))

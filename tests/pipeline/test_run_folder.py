@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from strata_cdc.changes.plan import Range, SliceTable
+from strata_cdc.changes.plan import PlannedVersion, Range
 from strata_cdc.errors import DamagedFileError, ErrorFacts, StoreFormatError, Usage
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.decode.decode_slice import _tasks_of, planned_tasks
@@ -21,7 +21,6 @@ from strata_cdc.runs.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
-    PlannedVersion,
     Refused,
     RowsRemoved,
     StatementLogged,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 PIECE = PlannedSlice(
     "s", "/lake/x", "binlog.000001", 4, 90, 4, 1, 0, 5,
-    tables=(SliceTable("d", "t", 7, "{}"),), more=(Range(100, 120, 100, 2, 6, prepared_seq=1),), interval_start=1,
+    tables=(PlannedVersion("d", "t", 7, "{}"),), more=(Range(100, 120, 100, 2, 6, prepared_seq=1),), interval_start=1,
 )  # fmt: skip
 PLAN = RunPlan(
     source="s",
@@ -46,7 +45,7 @@ PLAN = RunPlan(
     intervals=(Interval(1, 2, 0, 9, "u:1-9"),),
     tables=(PlannedTable(1, "d", "t", 5, 3), PlannedTable(1, "d", "x.y", 1, 0, ErrorFacts("E", "m"))),
     slices=(PIECE,),
-    versions=(PlannedVersion(7, "d", "t", "{}"), PlannedVersion(7, "d", "x.y", "[]")),
+    versions=(PlannedVersion("d", "t", 7, "{}"), PlannedVersion("d", "x.y", 7, "[]")),
     refused=(Refused(1, "d.t", 2, ErrorFacts("SchemaGapError", "gap", offset=4)),),
     removed=(RowsRemoved(1, "d.t", None, "TRUNCATE t"),),
     statements=(StatementLogged(1, "", "*", "u:3", "binlog.000001", 4, "DELETE FROM t"),),
@@ -93,7 +92,7 @@ def test_what_is_written_is_read(folder: Folder) -> None:
 def test_a_plan_of_the_first_format_opens(folder: Folder) -> None:
     folder.write("plan.json", json.dumps(OF_FORMAT_1).encode())
     plan = read_plan(folder)
-    assert (plan.tables, plan.versions) == ((PlannedTable(1, "d", "t", 3, 3),), (PlannedVersion(7, "d", "t", "{}"),))
+    assert (plan.tables, plan.versions) == ((PlannedTable(1, "d", "t", 3, 3),), (PlannedVersion("d", "t", 7, "{}"),))
     assert (plan.refused[0].interval, plan.removed, plan.slices) == (1, PLAN.removed, PLAN.slices)
 
 
@@ -232,9 +231,9 @@ def test_a_version_that_shows_what_is_sensitive_refuses_the_plan() -> None:
 
 
 def test_a_plan_has_each_definition_once(tmp_path: Path) -> None:
-    tables = [SliceTable("d", f"t{number}", 7, f'{{"name": "{"x" * 10_000}{number}"}}') for number in range(5)]
+    tables = [PlannedVersion("d", f"t{number}", 7, f'{{"name": "{"x" * 10_000}{number}"}}') for number in range(5)]
     slices = tuple(replace(PIECE, begin=number, tables=(tables[number % 5], tables[0])) for number in range(1000))
-    versions = tuple(PlannedVersion(7, "d", table.table, table.definition) for table in tables)
+    versions = tuple(tables)
     found = run_folder(str(tmp_path), "s", "r")
     folder_of.write_plan(found, plan := replace(PLAN, slices=slices, versions=versions))
     assert read_plan(found) == plan

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from strata_cdc.changes.plan import PlannedVersion
 from strata_cdc.runs.run_folder import Decoded, run_folder, write_decoded, write_plan
 from strata_cdc.runs.run_past import EarlierTable, RunPast, write_past
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
-from strata_cdc.runs.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved
+from strata_cdc.runs.specs import Interval, PlannedTable, RowsRemoved
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, definition, inserts, stage
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def write_run_of(
         intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
         slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),),
         tables=(PlannedTable(INTERVAL, "shop", "orders", rows, rows),),
-        versions=(PlannedVersion(1, "shop", "orders", shape.to_json()),),
+        versions=(PlannedVersion("shop", "orders", 1, shape.to_json()),),
         executed_before={str(INTERVAL): ""},
         **more,
     )

@@ -31,8 +31,9 @@ MOST_RANGES = 4096
 """Ranges of one slice. If applications commit in two phases, each prepared transaction is a range."""
 
 
-class SliceTable(Struct, frozen=True):
-    """A table whose rows a slice decodes, and the version that decodes them."""
+class PlannedVersion(Struct, frozen=True):
+    """The definition of one table in one schema version, which decodes rows of slices; a version may concern several
+    tables."""
 
     database: str
     table: str
@@ -111,7 +112,7 @@ class Slice(Struct, frozen=True):
     """GTID of the transaction in the middle of which the slice begins, '' if it is anonymous; None if there is none."""
     table_maps: tuple[int, ...] = ()
     """Offsets of the TABLE_MAP events that are in force at `begin`."""
-    tables: tuple[SliceTable, ...] = ()
+    tables: tuple[PlannedVersion, ...] = ()
     """Rows of other tables are counted and skipped."""
     more: tuple[Range, ...] = ()
     """The ranges that are decoded after the first one, in this order. The bytes between them have no rows of the
@@ -195,14 +196,14 @@ def plan_slices(
 class _Known(Struct, frozen=True):
     """The version of a table for some transactions."""
 
-    table: SliceTable | None
+    table: PlannedVersion | None
     """None if it is refused."""
     first: int
     """Ordinals of the first and the last of these transactions."""
     last: int
 
 
-def _is_other(table: SliceTable | None, other: SliceTable | None) -> bool:
+def _is_other(table: PlannedVersion | None, other: PlannedVersion | None) -> bool:
     return table is not other and table != other
 
 
@@ -227,7 +228,7 @@ class _Planner(Struct):
     """Ranges of the open slice, without the open range."""
     size: int = 0
     """Bytes of `ranges`."""
-    tables: dict[TableName, SliceTable | None] = field(default_factory=dict)
+    tables: dict[TableName, PlannedVersion | None] = field(default_factory=dict)
     """Tables of the open slice; None for a table that is refused."""
     first: TransactionRecord | None = None
     """The transaction that the open range begins with."""
@@ -279,7 +280,7 @@ class _Planner(Struct):
             self.named[rows] = name if is_wanted else None
         return self.named[rows]
 
-    def _must_cut(self, place: str, needed: dict[TableName, SliceTable | None]) -> bool:
+    def _must_cut(self, place: str, needed: dict[TableName, PlannedVersion | None]) -> bool:
         if self.first is None and not self.ranges:
             return False
         size = self.size + (self.end - self.first.begin if self.first is not None else 0)
@@ -292,7 +293,7 @@ class _Planner(Struct):
             isinstance(record, CommittedRecord) or isinstance(self.first, CommittedRecord) or record.begin != self.end
         )
 
-    def _find(self, name: TableName, record: TransactionRecord) -> SliceTable | None:
+    def _find(self, name: TableName, record: TransactionRecord) -> PlannedVersion | None:
         seq = record.prepared_seq if isinstance(record, CommittedRecord) else record.seq
         known = self.known.get(name)
         if known is None or not known.first <= seq <= known.last:
@@ -307,7 +308,7 @@ class _Planner(Struct):
         try:
             last = self.lasts(name, seq)
             version = self.lookup(name, seq)
-            table = SliceTable(name.database, name.table, version.version_id, version.definition.to_json())
+            table = PlannedVersion(name.database, name.table, version.version_id, version.definition.to_json())
         except Exception as error:
             if may_pass(error):
                 raise

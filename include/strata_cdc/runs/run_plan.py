@@ -3,23 +3,25 @@ Not here: making it (`pipeline/plan/`), reading it from the run folder (`run_fol
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from strata_cdc.changes.plan import Slice, SliceTable
+from strata_cdc.changes.plan import PlannedVersion, Slice
 from strata_cdc.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
-    PlannedVersion,
     Refused,
     RowsRemoved,
     StatementLogged,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _Value = TypeVar("_Value")
 
@@ -77,7 +79,7 @@ class _StoredSlice(PlannedSlice, frozen=True, kw_only=True):
 
 
 class _StoredVersion(Struct, frozen=True, array_like=True):
-    """A `PlannedVersion` or a `SliceTable`."""
+    """A `PlannedVersion`."""
 
     version_id: int
     database: str
@@ -105,9 +107,9 @@ class _Once(Generic[_Value]):
 
 def encode_plan(plan: RunPlan) -> bytes:
     """The stored form of a plan."""
-    definitions, tables = _Once[str](), _Once[SliceTable]()
+    definitions, tables = _Once[str](), _Once[PlannedVersion]()
 
-    def stored(value: PlannedVersion | SliceTable) -> _StoredVersion:
+    def stored(value: PlannedVersion) -> _StoredVersion:
         return _StoredVersion(value.version_id, value.database, value.table, definitions.number(value.definition))
 
     slices = [
@@ -122,21 +124,20 @@ def encode_plan(plan: RunPlan) -> bytes:
     return msgspec.json.encode(_StoredPlan(**asdict(plan) | changed, definitions=tuple(definitions.numbers)))
 
 
+def _versions(stored: Sequence[_StoredVersion], definitions: Sequence[str]) -> list[PlannedVersion]:
+    return [
+        PlannedVersion(entry.database, entry.table, entry.version_id, definitions[entry.definition]) for entry in stored
+    ]
+
+
 def _from_stored(content: bytes) -> RunPlan:
     stored = msgspec.json.decode(content, type=_StoredPlan)
-    texts = stored.definitions
     # Each table is one value, whatever the number of slices that have it.
-    tables = [
-        SliceTable(entry.database, entry.table, entry.version_id, texts[entry.definition])
-        for entry in stored.slice_tables
-    ]
+    tables = _versions(stored.slice_tables, stored.definitions)
     slices = [
         PlannedSlice(**asdict(piece) | {"tables": tuple(tables[at] for at in piece.tables)}) for piece in stored.slices
     ]
-    versions = [
-        PlannedVersion(entry.version_id, entry.database, entry.table, texts[entry.definition])
-        for entry in stored.versions
-    ]
+    versions = _versions(stored.versions, stored.definitions)
     given = {name: getattr(stored, name) for name in RunPlan.__struct_fields__}
     return RunPlan(**given | {"slices": tuple(slices), "versions": tuple(versions)})
 
@@ -199,7 +200,7 @@ def _from_format_1(content: bytes) -> RunPlan:
         tables=tuple(sorted(tables, key=lambda table: (table.interval, table.name))),
         slices=old.slices,
         versions=tuple(
-            PlannedVersion(int(version), former.database, former.table, former.definition)
+            PlannedVersion(former.database, former.table, int(version), former.definition)
             for version, former in old.definitions.items()
         ),
         refused=tuple(Refused(first, former.table, former.rows, former.error) for former in old.refused),

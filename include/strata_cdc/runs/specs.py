@@ -58,16 +58,6 @@ class PlannedTable(Struct, frozen=True):
         return full_name(self.database, self.table)
 
 
-class PlannedVersion(Struct, frozen=True):
-    """The definition of one table in one schema version; a version may concern several tables."""
-
-    version_id: int
-    database: str
-    table: str
-    definition: str
-    """As JSON."""
-
-
 class Refused(Struct, frozen=True):
     """Rows of a table that cannot be decoded, and why."""
 

@@ -20,7 +20,7 @@ from strata_cdc.ticdc.landed_rows import SegmentRows, row_column
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.changes.plan import Range, Slice, SliceTable
+    from strata_cdc.changes.plan import PlannedVersion, Range, Slice
     from strata_cdc.errors import ErrorFacts
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.ticdc.landed_rows import LandedPart
@@ -85,7 +85,7 @@ def _ordinals(segment: LandedSegment, part_of: Range) -> tuple[int, int]:
 
 
 def _rows(
-    rows: SegmentRows, part: LandedPart, table: SliceTable, first: int, last: int
+    rows: SegmentRows, part: LandedPart, table: PlannedVersion, first: int, last: int
 ) -> Iterator[ChangeBatch | QuarantinedRows]:
     definition = definition_from_json(rows.contents.definitions[part.definition])
     for batch in rows.batches(part):

@@ -27,7 +27,6 @@ from strata_cdc.runs.run_plan import PlannedSlice, RunPlan, encode_plan
 from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
-    PlannedVersion,
     PlanReport,
     Refused,
     RowsRemoved,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.binlog.events.model import TableRows, TransactionRecord
-    from strata_cdc.changes.plan import Slice
+    from strata_cdc.changes.plan import PlannedVersion, Slice
     from strata_cdc.config.settings import Source
     from strata_cdc.errors import ErrorFacts
     from strata_cdc.landing.landed import LandedSegment, LandedStream
@@ -261,7 +260,7 @@ class _Draft:
                 self._slices.append(PlannedSlice(**asdict(piece), interval_start=interval.start))
                 for table in piece.tables:
                     key = (table.version_id, table.database, table.table)
-                    self._versions[key] = PlannedVersion(*key, table.definition)
+                    self._versions[key] = table
             for refusal in cut.refused:
                 refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
                 # A sink's rows that are in no version of their table were set aside when they landed.
