@@ -16,17 +16,16 @@ from fastapi.staticfiles import StaticFiles
 from strata_cdc.errors import AlreadyRunningError, BadData, StrataError, Transient, UnknownSourceError, Usage
 from strata_cdc.extras import missing_extra
 from strata_cdc.schema.answers.changes import changes
-from strata_cdc.schema.answers.positions import position_of
 from strata_cdc.schema.answers.search import search
 from strata_cdc.schema.answers.tables import tables_at
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.around import Around
 from strata_cdc.serve.bounded_bodies import BoundedBodies
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
+from strata_cdc.serve.points import moment_forms, point_forms, position_at
 from strata_cdc.serve.rendering import FOLDER, make_environment
 from strata_cdc.serve.row_page import row_view, rows_at
 from strata_cdc.serve.run_page import run_changes
@@ -112,7 +111,8 @@ _MAP_INDEX: Final = re.compile("[0-9]{1,9}")
 _Source = Annotated[str, Query(max_length=64, description="Name of the source, as in the settings.")]
 _Database = Annotated[str, Query(max_length=64)]
 _Table = Annotated[str, Query(max_length=64)]
-_At = Annotated[str, Query(max_length=100_000, description="A GTID set, FILE:OFFSET or time; empty for the end.")]
+_POINT: Final = "A GTID set, FILE:OFFSET or time; of a TiCDC sink a commit timestamp or time; empty for the end."
+_At = Annotated[str, Query(max_length=100_000, description=_POINT)]
 _Text = Annotated[str, Query(max_length=200)]
 _Where = Annotated[str, Query(max_length=2000, description="A condition of MySQL's SQL; empty for all rows.")]
 _Key = Annotated[list[Annotated[str, Query(max_length=3072)]] | None, Query(max_length=16)]
@@ -267,9 +267,11 @@ class _Pages:
     ) -> HTMLResponse:
         """One table."""
         request = Asked(at.strip(), before, after, older_than)
-        view = table_view(_store(self._sources, source), source, TableName(database, table), request)
-        status = 400 if isinstance(view.at.refusal, Usage) else 200
-        return self._show("table.html", status, source=source, asked=request, view=view, shows_rows=self._shows_rows())
+        engine, configured = _store(self._sources, source), self._sources.find(source)
+        view = table_view(engine, configured, TableName(database, table), request)
+        status, shown = 400 if isinstance(view.at.refusal, Usage) else 200, {"source": source, "asked": request}
+        shown |= {"view": view, "shows_rows": self._shows_rows(), "forms": point_forms(configured)}
+        return self._show("table.html", status, **shown)
 
     def _shows_rows(self) -> bool:
         return not self._around.asks_for_rows or self._sources.rows_in_airflow()
@@ -288,24 +290,26 @@ class _Pages:
         """Rows of a table at a moment."""
         self._require_rows()
         name, request = TableName(database, table), {"where": where.strip(), "at": at.strip()}
-        engine = _store(self._sources, source)
+        engine, configured = _store(self._sources, source), self._sources.find(source)
         view, refusal, status = None, None, 200
         try:
             with self._costly.making(source):
-                view = rows_at(self._sources.find(source), engine, name, request["where"], request["at"])
+                view = rows_at(configured, engine, name, request["where"], request["at"])
         except (Usage, BadData) as error:
             refusal, status = error, 400 if isinstance(error, Usage) else 404
-        return self._show("rows.html", status, source=source, table=name, asked=request, view=view, refusal=refusal)
+        shown = {"source": source, "table": name, "asked": request, "forms": moment_forms(configured)}
+        return self._show("rows.html", status, view=view, refusal=refusal, **shown)
 
     def row(self, source: _Source, database: _Database, table: _Table, key: _Key = None, at: _At = "") -> HTMLResponse:
         """One row through time."""
         self._require_rows()
         name, engine = TableName(database, table), _store(self._sources, source)
-        given = [] if key is None else key
+        given, configured = [] if key is None else key, self._sources.find(source)
         with self._costly.making(source):
-            view = row_view(self._sources.find(source), engine, name, given, at.strip())
+            view = row_view(configured, engine, name, given, at.strip())
         status = 404 if view.refusal is not None and not view.lines else 200
-        return self._show("row.html", status, source=source, table=name, at=at.strip(), view=view)
+        shown = {"source": source, "table": name, "at": at.strip(), "forms": moment_forms(configured)}
+        return self._show("row.html", status, view=view, **shown)
 
     def undo(self, source: _Source, database: _Database, table: _Table, gtid: _Text, key: _Key = None) -> HTMLResponse:
         """The SQL that takes a transaction's changes of a row back."""
@@ -358,8 +362,7 @@ class _Answers:
         """A table at a point, as a line of `strata schema show`."""
         store = SchemaStore(_store(self._sources, source))
         history = History(store, source)
-        position = position_of(history, at) if at.strip() else AtSeq(history.tracked.seq)
-        tables = tables_at(history, position, TableName(database, table))
+        tables = tables_at(history, position_at(history, self._sources.find(source), at), TableName(database, table))
         return JSONResponse(next(to_plain(line) for line in tables.lines()))
 
     def history(self, source: _Source, database: _Database, table: _Table) -> JSONResponse:

@@ -91,7 +91,7 @@ def row_view(source: Source, engine: sa.Engine, name: TableName, key: Sequence[s
     Args:
         name: The table, as it is called at the moment.
         key: A value for each column of the key; empty: only the names of these columns are looked up.
-        at: A time or a GTID set; empty: now.
+        at: A time, a GTID set or a commit timestamp; empty: now.
 
     Raises:
         Usage: The table has no key, or the values do not fit it, or the key is sensitive.
@@ -187,7 +187,7 @@ def rows_at(source: Source, engine: sa.Engine, name: TableName, where: str, at: 
     Args:
         name: The table, as it is called at the moment.
         where: A condition of MySQL's SQL; empty: all rows.
-        at: A time or a GTID set; empty: the last moment that the table's mirror has reached.
+        at: A time, a GTID set or a commit timestamp; empty: the last moment that the table's mirror has reached.
 
     Raises:
         StrataError: As for `first_rows`.

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.errors import SchemaGapError, Usage
+from strata_cdc.position.commit_ts import COMMIT_STEP
 from strata_cdc.schema.answers.blame import ColumnOrigin, column_origins
 from strata_cdc.schema.answers.changes import ShownChange, changes
 from strata_cdc.schema.answers.create_statements import create_statement
 from strata_cdc.schema.answers.lines import written_time
-from strata_cdc.schema.answers.positions import position_of
 from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, described_key, diff
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.identified_tables import Identified, Renames, renames_between
@@ -22,6 +22,7 @@ from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.serve.lanes import TableAncestry, lineage_of
 from strata_cdc.serve.pictures import Band, Period, bands, bars
+from strata_cdc.serve.points import point_after, position_at
 from strata_cdc.serve.rendering import query
 from strata_cdc.serve.tables_page import stream_span
 from strata_cdc.store.full_names import full_name
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from markupsafe import Markup
 
+    from strata_cdc.config.settings import Source
     from strata_cdc.schema.answers.changes import ShownChange
     from strata_cdc.schema.answers.create_statements import CreateStatement
     from strata_cdc.schema.apply.diff import Difference
@@ -53,7 +55,7 @@ class Asked(Struct, frozen=True):
     """What the page is requested with; all of it is in the URL."""
 
     at: str = ""
-    """A GTID set, FILE:OFFSET or time; empty for the end of the stream."""
+    """As in `points.point_forms`; empty for the end of the stream."""
     before: int | None = None
     """Id of the older of two versions that are compared."""
     after: int | None = None
@@ -99,6 +101,8 @@ class TableView(Struct, frozen=True):
     at: AtView
     comparison: VersionComparison | None
     rows: RowsView
+    points: tuple[str, ...]
+    """The point after each of `versions`."""
 
     def decoded(self, change: ShownChange) -> VersionSum | None:
         """Rows and bytes that a version decoded and that readers have."""
@@ -107,15 +111,16 @@ class TableView(Struct, frozen=True):
         )
 
 
-def table_view(engine: sa.Engine, source: str, name: TableName, request: Asked) -> TableView:
+def table_view(engine: sa.Engine, configured: Source, name: TableName, request: Asked) -> TableView:
     """The page of a table.
 
     Raises:
         Usage: There never was such a table, or the version is of another table.
         UnknownSourceError: The source has never been tracked.
         StoreUnavailableError: The database does not answer.
+        StrataError: As `position_at`.
     """
-    store = SchemaStore(engine)
+    source, store = configured.name, SchemaStore(engine)
     history = History(store, source)
     timeline = [change for change in changes(store, source, name) if not change.is_part or change.entry.name == name]
     pair = (name.database, name.table)
@@ -125,15 +130,16 @@ def table_view(engine: sa.Engine, source: str, name: TableName, request: Asked) 
     return TableView(
         name=name,
         span=span,
-        timeline=bands([_band(change, source, name) for change in timeline], span),
-        lineage=lineage_of(store, source, timeline, span, lambda change: _band(change, source, name)),
+        timeline=bands([_band(change, configured, name) for change in timeline], span),
+        lineage=lineage_of(store, source, timeline, span, lambda change: _band(change, configured, name)),
         bars=bars(rows_by_bucket(engine, source, pair, (span.start, span.end + 1), _BARS)),
         versions=tuple(reversed(page)),
         older=page[0].entry.version_id if len(listed) > len(page) else None,
         count=len(timeline),
-        at=_at(store, source, name, history, request.at, timeline),
+        at=_at(store, configured, name, history, request.at, timeline),
         comparison=compare(timeline, request.before, request.after),
         rows=rows_view(engine, source, name, {change.entry.name for change in timeline}),
+        points=tuple(point_after(change.entry, configured) for change in reversed(page)),
     )
 
 
@@ -157,22 +163,19 @@ def kind_of(change: ShownChange) -> str:
     return "absent" if change.after is None else "version"
 
 
-def _band(change: ShownChange, source: str, name: TableName) -> Band:
+def _band(change: ShownChange, source: Source, name: TableName) -> Band:
     entry = change.entry
     what = entry.gap or "; ".join(change.differences()[:3]) or (change.ddl or entry.made_by)[:120]
     title = f"{written_time(entry.committed_at) or 'from the start'}: {what}"
+    at = point_after(entry, source)
     # What was there before has the position of its first statement.
-    href = query(source=source, database=name.database, table=name.table, at=_after_it(change)) + "#as-of"
+    href = query(source=source.name, database=name.database, table=name.table, at=at) + "#as-of"
     return Band(entry.committed_at, kind_of(change), title, href)
-
-
-def _after_it(change: ShownChange) -> str:
-    return change.entry.gtid_executed
 
 
 def _at(
     store: SchemaStore,
-    source: str,
+    source: Source,
     name: TableName,
     history: History,
     point: str,
@@ -180,7 +183,7 @@ def _at(
 ) -> AtView:
     tracked = history.tracked
     try:
-        position = position_of(history, point) if point else AtSeq(tracked.seq)
+        position = position_at(history, source, point)
         version = history.at(name, position)
     except (SchemaGapError, Usage) as error:
         # The rest of the page stays, with what was requested in its form.
@@ -189,8 +192,8 @@ def _at(
     origins = column_origins(reached)
     columns = tuple(ColumnRow(column, origins.get(fold_name(column.name))) for column in version.definition.columns)
     keys = tuple(described_key(key) for key in version.definition.keys)
-    is_later = bool(point) and isinstance(position, AtSeq)
-    statement = create_statement(store, source, name, version)
+    is_later = bool(point) and position == AtSeq(tracked.seq) and not COMMIT_STEP.fullmatch(point)
+    statement = create_statement(store, source.name, name, version)
     return AtView(version, columns, keys, statement, tracked=tracked.committed_at, is_later=is_later)
 
 

@@ -1,0 +1,122 @@
+"""The pages of a TiCDC sink: points are commit timestamps and times, and links lead to what was valid then."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.serve.conftest import app_of, client_of
+from tests.ticdc.generator import START, Feed, Row, SinkTable
+from tests.ticdc.world import ID, NAME, OLD_VALUES, SinkWorld, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+CREATED, DDL, END = START + (1 << 18), START + (10 << 18), START + (100 << 18)
+TABLE = {"source": "s", "database": "shop", "table": "a"}
+OLD, NEW = {"id"}, {"id", "name"}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder: Path = tmp_path_factory.mktemp("sink")
+    world = SinkWorld(folder, 'mirrors = ["shop.*"]')
+    feed = Feed(world.sink, OLD_VALUES)
+    table = SinkTable("shop", "a", (), CREATED)
+    feed.ddl(table, CREATED, 3, "CREATE TABLE a (id INT PRIMARY KEY)", (ID,))
+    feed.write(table, [Row(START + (5 << 18), {"id": 1}), Row(DDL, {"id": 2})])
+    feed.ddl(table, DDL, 3, "ALTER TABLE a ADD COLUMN name VARCHAR(20) DEFAULT 'new'", (ID, NAME))
+    feed.write(table, [Row(START + (30 << 18), named(3))])
+    feed.checkpoint(END)
+    world.run()
+    with client_of(app_of(lambda: world.settings)) as client:
+        yield client
+
+
+def columns(pages: httpx.Client, at: str) -> set[str]:
+    answer = pages.get("/table", params={**TABLE, "at": at})
+    assert answer.status_code == 200, answer.text
+    shown = answer.text.partition('id="as-of"')[2].partition("<details>")[0]
+    line = pages.get("/api/schema", params={**TABLE, "at": at}).json()
+    on_page = set(re.findall(r'<td><bdi class="name">(.*?)</bdi>', shown))
+    assert on_page == {column["name"] for column in line["columns"]}
+    assert "has been tracked up to" not in shown
+    return on_page
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        (f"{CREATED}", OLD),
+        (f"{DDL - 1}", OLD),
+        (f"{DDL}:rows", OLD),
+        (f"{DDL}", NEW),
+        (f" {END - 1} ", NEW),
+        ("", NEW),
+        ("2026-05-01 15:22:05.791", OLD),
+        ("2026-05-01 15:22:05.791001", NEW),
+    ],
+)
+def test_a_table_is_shown_as_of_a_commit_timestamp(pages: httpx.Client, at: str, shown: set[str]) -> None:
+    assert columns(pages, at) == shown
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        (f"{END}", "has not landed yet"),
+        (f"{CREATED - 1}", "there is no such table at transaction 0"),
+        ("1", "'1' is no position"),
+        (f"{1 << 63}", "is no commit timestamp"),
+        (f"{DDL}:row", "is no position"),
+        ("binlog.000001:4", "is no position"),
+        ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "is no position"),
+    ],
+)
+def test_a_point_that_the_sink_does_not_have_is_refused(pages: httpx.Client, at: str, message: str) -> None:
+    page, answer = (pages.get(path, params={**TABLE, "at": at}) for path in ("/table", "/api/schema"))
+    assert message in unescape(page.text)
+    assert message in answer.json()["message"]
+    assert answer.status_code in {400, 404}
+    # The rest of the page stays.
+    assert "ALTER TABLE a ADD COLUMN name" in page.text
+
+
+def test_links_lead_to_what_each_change_left(pages: httpx.Client) -> None:
+    answer = pages.get("/table", params=TABLE)
+    assert 'placeholder="a commit timestamp of TiDB, or a time in UTC"' in answer.text
+    versions = answer.text.partition('id="versions"')[2]
+    links = [unescape(link) for link in re.findall(r'href="table(\?[^"]*)#as-of">as it was then', versions)]
+    assert [columns_of(pages, link) for link in links] == [NEW, OLD]
+    bands = re.findall(r'href="(\?[^"]*)#as-of"', answer.text.partition('id="as-of"')[0])
+    assert [columns_of(pages, unescape(link)) for link in bands] == [OLD, NEW]
+
+
+def columns_of(pages: httpx.Client, link: str) -> set[str]:
+    shown = pages.get(f"/table{link}").text.partition('id="as-of"')[2].partition("<details>")[0]
+    return set(re.findall(r'<td><bdi class="name">(.*?)</bdi>', shown))
+
+
+@pytest.mark.parametrize(("at", "rows"), [(f"{DDL}:rows", 2), (f"{DDL - 1}", 1), (f"{END - 1}", 3)])
+def test_rows_are_shown_as_of_a_commit_timestamp(pages: httpx.Client, at: str, rows: int) -> None:
+    answer = pages.get("/rows", params={**TABLE, "at": at})
+    assert answer.text.count(">history</a>") == rows, answer.text
+    assert 'placeholder="a time in UTC, or a commit timestamp of TiDB"' in answer.text
+    through = pages.get("/row", params={**TABLE, "key": "1", "at": at})
+    assert through.status_code == 200
+    assert 'placeholder="a time in UTC, or a commit timestamp of TiDB"' in through.text
+
+
+def test_the_pages_load_nothing_that_reads_rows() -> None:
+    """Until a request needs it: Airflow's web server has them, too."""
+    program = "import strata_cdc.serve.app, sys; print({'numpy', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
