@@ -25,6 +25,9 @@ _HEADER: Final = re.compile(rb"ticdc-meta\$operation(?P<delimiter>.+?)ticdc-meta
 _META: Final = b"ticdc-meta$"
 _START: Final = re.compile(rb"(?P<quote>[^IUD]?)[IUD](?P=quote)")
 _MOST_DELIMITER: Final = 32
+_ESCAPE: Final = re.compile(rb"\\.?", re.DOTALL)
+_OF_TEXTS: Final = {b"n", b"r"}
+"""What follows a backslash in texts, besides a backslash and the bytes of the delimiter."""
 _BEFORE_VALUES: Final = 3
 """Operation, table, schema."""
 COMMIT_TS_REMEDY: Final = (
@@ -184,8 +187,22 @@ def check_settings(settings: CsvSettings, form: CsvForm) -> None:
     """Whether NULL differs from every value.
 
     Raises:
-        Usage: The text of NULL has a delimiter or a quote in it.
+        Usage: The text of NULL has a delimiter or a quote in it; or nothing is quoted, and it could be a text.
     """
     null = settings.null.encode()
     if form.delimiter in null or (form.quote and form.quote in null) or b"\n" in null or b"\\\\" in null:
-        raise Usage(f"NULL cannot be written as {settings.null!r} here", remedy="Give --null as [sink.csv] has it.")
+        raise _no_null(settings)
+    if form.quote:
+        return
+    escapes = {found[1:] for found in _ESCAPE.findall(null)}
+    if b"" in escapes or escapes & {bytes([byte]) for byte in form.delimiter}:
+        raise _no_null(settings)
+    if escapes <= _OF_TEXTS:
+        raise Usage(
+            f"NULL is written as {settings.null!r}, which could be a text: nothing is quoted",
+            remedy="Let the changefeed write a new folder, with `null = '\\N'` or with a `quote` in [sink.csv].",
+        )
+
+
+def _no_null(settings: CsvSettings) -> Usage:
+    return Usage(f"NULL cannot be written as {settings.null!r} here", remedy="Give --null as [sink.csv] has it.")

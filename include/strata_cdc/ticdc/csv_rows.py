@@ -90,7 +90,7 @@ class _CsvReader:
         self._schema = rows_schema(definition)
         before = [pa.string(), pa.string(), pa.string(), pa.int64(), *([pa.bool_()] * form.has_old_values)]
         types = [*before, *(value.read_as for value in self._values)]
-        self._texts = CsvTexts(form)
+        self._texts = CsvTexts(form, settings.null)
         self._names = [str(at) for at in range(len(types))]
         self._convert = csv.ConvertOptions(
             column_types=dict(zip(self._names, types, strict=True)),
