@@ -49,6 +49,10 @@ _ONLY_A_MIRROR: Final = "what the server made of this value only a mirror tells 
 _NEW_VALUE: Final = f"{_ONLY_A_MIRROR}, or, if it was published later than this view was made, `strata views` run again"
 NO_IMAGE: Final = "the log has no image with it"
 _ONLY_CHANGES: Final = "the log has only what changed in the document"
+_NO_OLD_KEY: Final = (
+    "an image before a change lacks this column of the key (TiCDC writes it in CSV with `output-old-value = true`; "
+    "the rows of a mirror need no such image)"
+)
 _NEW_ROW: Final = "the row was published later than this view was made: run `strata views` again"
 
 
@@ -396,7 +400,7 @@ class Writer:
 
     def _old(self, column_source: ColumnSource, column: ViewColumn) -> exp.Expr:
         """The value before a change, of a column that distinguishes rows."""
-        lacks = exp.Literal.string(f"{column.name}: an image before a change lacks this column of the key")
+        lacks = exp.Literal.string(f"{column.name}: {_NO_OLD_KEY}")
         is_missing = self._lists("_missing", f"{BEFORE}.{column_source.missing}")
         fails = exp.If(this=is_missing, true=self._fails(lacks, column))
         return exp.Case(ifs=[fails], default=self._known(column_source, column, BEFORE))

@@ -113,8 +113,10 @@ class KeyFilter:
         """See `ChangeFilter`."""
         for name, values in (self._columns(span) or [])[:1]:
             after, before = rows[column_name(name)], pc.struct_field(rows[BEFORE], column_name(name))
-            # A change of which no image has the column may be of any row.
-            lacks = after.null_count and pc.any(pc.and_(after.is_null(), before.is_null())).as_py()
+            # A change may be of any row if no image has the column, or if the image before lacks it: then the row may
+            # have had another key.
+            is_lacking = pc.and_(before.is_null(), pc.or_(after.is_null(), rows[BEFORE].is_valid()))
+            lacks = before.null_count and pc.any(is_lacking).as_py()
             if lacks or any(pc.any(pc.is_in(column, values)).as_py() for column in (after, before)):
                 return True
         return False
