@@ -6,6 +6,7 @@ import pytest
 
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import SettingsError, UnknownSourceError
+from strata_cdc.groups.hops import Hop, check_names
 
 SHARDS = """
 lake = "lake"
@@ -84,6 +85,27 @@ def test_all_mistakes_are_told_at_once(tmp_path):
     assert reported[0] == f"the settings have {len(SAID)} mistakes:"
     for found, begin in zip(reported[1:], SAID, strict=True):
         assert found.startswith(begin)
+
+
+SINK = '[sources.tidb]\nkind = "ticdc"\nurl = "feed"\n'
+
+
+def test_the_folder_of_a_sink_is_in_no_group(tmp_path):
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, f'{SINK}store = "sqlite:///t.db"\n[groups.orders]\nsources = ["shard_b", "tidb"]\n')
+    assert "line 15: groups.orders.sources: tidb is the folder of a TiCDC sink, and has no server" in str(caught.value)
+
+
+def test_no_switchover_leads_from_the_folder_of_a_sink(tmp_path):
+    """A group with a journal may have been other servers; a sink beside them is none of its business."""
+    text = f'{SINK}store = "sqlite:///t.db"\n[groups.orders]\nsources = ["shard_b"]\n'
+    with_journal = load(tmp_path, f'{text}journal = "hops.json"\n').group("orders")
+    assert [source.name for source in with_journal.former] == ["shard_a", "shard_c"]
+    settings = load(tmp_path, text)
+    assert [source.name for source in settings.group("orders", former=["tidb", "shard_a"]).former] == ["shard_a"]
+    hop = Hop("h", {"tidb": None}, {"shard_b": None})
+    with pytest.raises(SettingsError, match="names tidb, which the settings do not have as a server"):
+        check_names([hop], ["shard_b"], ["shard_a", "shard_b"], None)
 
 
 def test_a_group_that_there_is_not(tmp_path):

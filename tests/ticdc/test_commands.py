@@ -19,6 +19,7 @@ NO_POSITION = "the source is the folder of a TiCDC sink, and "
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"
 SECOND, DDL = START + (5 << 18), START + (10 << 18)
 MOMENT = "2026-05-01T15:22:05.810Z"
+CACHE = "--redis redis://127.0.0.1:1/0 --shapes FOLDER/cache.toml"
 DONE: dict[str, list[tuple[str, str]]] = {
     "run": [("run", "nothing new"), (f"run --gtid-set {UUID}", NO_POSITION), ("run --gtid-set x", NO_POSITION)],
     "land": [("land", "transactions"), ("land --files .", "--files is for binlogs"), ("land --follow", NO_SERVER)],
@@ -73,7 +74,12 @@ DONE: dict[str, list[tuple[str, str]]] = {
         ("stream --until GARBAGE", NO_POSITION),
         (f"stream --from {DDL}", '"seq":4'),
     ],
-    "cache": [("cache --help", "follow")],
+    "cache": [
+        ("cache --help", "follow"),
+        (f"cache follow {CACHE}", NO_SERVER),
+        (f"cache follow --once --anew {CACHE}", NO_SERVER),
+        (f"cache inspect {CACHE}", NO_SERVER),
+    ],
     "token": [("token show x", "is not an event token")],
     "retain": [("retain", "kept        1")],
     "housekeep": [("housekeep", "nothing is older")],
@@ -118,6 +124,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> SinkWorld:
     feed.ddl(table, START + (10 << 18), 5, query, (*columns, SinkColumn("n", default="7")))
     feed.write(table, [Row(START + (30 << 18), {"id": 3, "name": "z", "n": 1})])
     feed.checkpoint(START + (100 << 18))
+    (folder / "cache.toml").write_text('source = "s"\n[shapes.a]\n"shop.a" = ["id"]\n')
     world.run()
     return world
 
@@ -128,7 +135,8 @@ def test_the_table_has_every_command() -> None:
 
 @pytest.mark.parametrize(("line", "said"), [case for cases in DONE.values() for case in cases])
 def test_it_does_its_work_or_says_why_not(world: SinkWorld, line: str, said: str) -> None:
-    done = world.strata(*shlex.split(line.replace("STORE", f"sqlite:///{world.folder}/store.db")))
+    line = line.replace("STORE", f"sqlite:///{world.folder}/store.db").replace("FOLDER", str(world.folder))
+    done = world.strata(*shlex.split(line))
     text = done.stdout + done.stderr
     assert said in text
     assert "Traceback" not in text

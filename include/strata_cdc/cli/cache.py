@@ -14,6 +14,7 @@ import typer
 
 from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.report import print_report
+from strata_cdc.config.source_kinds import no_server
 from strata_cdc.errors import Transient, Usage
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def _opened(source: str | None, url: str, name: str, file: Path) -> tuple[Source
 
     shapes = Shapes.read(file)
     configured = source_of(source or shapes.source)
+    if configured.is_sink:
+        raise no_server(configured.name)  # before the cache is called
     return configured, CacheServer(url, name), shapes
 
 

@@ -294,7 +294,7 @@ class Group:
     journal: str | None = None
     """Path of the journal's file."""
     former: tuple[Source, ...] = ()
-    """Sources of the settings that are in no group: a switchover may lead from them."""
+    """Servers of the settings that are in no group: a switchover may lead from them."""
     source_gtid_column: str | None = None
     """`database.table.column` in which copiers keep the old source's GTID set."""
 
@@ -376,7 +376,7 @@ class Settings:
         """A group with its sources.
 
         Args:
-            former: Old sources of switchovers that are in no journal; with a journal, all sources in no group are
+            former: Old sources of switchovers that are in no journal; with a journal, all servers in no group are
                 known.
 
         Raises:
@@ -398,9 +398,14 @@ class Settings:
             micros_of(configured.clock_bound),
             configured.global_keys,
             configured.journal and place_beside(self.folder, configured.journal),
-            tuple(map(self.source, sorted(self.sources.keys() - taken if configured.journal else set(former) - taken))),
+            tuple(map(self.source, self._servers(self.sources if configured.journal else former, taken))),
             configured.source_gtid_column,
         )
+
+    def _servers(self, names: Collection[str], taken: Collection[str]) -> list[str]:
+        """Names of sources that are servers and not taken; of a name that the file does not have, `source` says so."""
+        free = sorted(set(names) - set(taken))
+        return [name for name in free if name not in self.sources or self.sources[name].kind != TICDC]
 
     def _connection_url(self, source: str, connection: str) -> str:
         text = self.find_connection(connection)

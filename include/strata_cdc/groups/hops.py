@@ -183,7 +183,7 @@ def check_names(hops: Sequence[Hop], current: Collection[str], known: Collection
         if unknown:
             raise _wrong(
                 f"the hop {hop.name!r} names {', '.join(unknown)}, which the settings do not have "
-                "outside of other groups",
+                "as a server outside of other groups",
                 path,
             )
     left = {source for hop in hops for source in hop.new} - {source for hop in hops for source in hop.old}
