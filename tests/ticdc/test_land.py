@@ -3,6 +3,7 @@ wherever a landing died."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from strata_cdc.errors import (
     Usage,
 )
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.landing.repair import LookLimits
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.land_sink import SinkPlace, land_sink, landing_state
@@ -42,9 +44,10 @@ class Died(BaseException):
     """The process is gone before one of its writes."""
 
 
-def place(folder: Path, segment_bytes: int = 1) -> SinkPlace:
+def place(folder: Path, segment_bytes: int = 1, newest: int = 100) -> SinkPlace:
     """Each window is a segment, and a few rows are several windows."""
-    return SinkPlace(str(folder / "sink"), str(folder / "lake"), "s", CsvSettings(), segment_bytes, SMALL)
+    look = LookLimits(newest=newest)
+    return SinkPlace(str(folder / "sink"), str(folder / "lake"), "s", CsvSettings(), segment_bytes, SMALL, look)
 
 
 def written(folder: Path) -> tuple[Feed, Any]:
@@ -81,7 +84,8 @@ def ids(folder: Path) -> list[int]:
     return [one[2] for one in stream_of(folder) if isinstance(one[2], int)]
 
 
-def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize("newest", [2, 100])
+def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path, newest: int) -> None:
     whole = tmp_path / "whole"
     written(whole)
     land_sink(place(whole))
@@ -103,14 +107,14 @@ def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path) -> No
             interposed(dying, (segments, "publish_file"), (segment_writer, "publish_file")),
             pytest.raises(Died),
         ):
-            land_sink(place(folder))
-        land_sink(place(folder))
+            land_sink(place(folder, newest=newest))
+        land_sink(place(folder, newest=newest))
         # Where a segment ends may differ, since the second landing begins elsewhere in the files; the stream does not.
         assert stream_of(folder) == stream_of(whole)
         state = landing_state(LandedStream.open(str(folder / "lake"), "s"))
         assert state.end_ts == START + 50 * SECOND
         continued = landed(folder)
-        land_sink(place(folder))
+        land_sink(place(folder, newest=newest))
         assert landed(folder) == continued
 
 
@@ -246,6 +250,44 @@ def read_or_error(folder: Path) -> tuple[list[Any] | None, DamagedIndexError | N
 
 def expected_commits(stream: list[Any]) -> set[int]:
     return {one[0] for one in stream}
+
+
+def test_a_landing_looks_at_the_newest_indexes_and_once_an_hour_at_all(tmp_path: Path) -> None:
+    feed, table = written(tmp_path)
+    sink = place(tmp_path, newest=3)
+    land_sink(sink)
+    folder = tmp_path / "lake/landing/s"
+    indexes = sorted(folder.glob(f"*{SUFFIX}"))
+    assert len(indexes) > 6
+    land_sink(sink)  # what a landing has made, the next one looks at
+    old, new = indexes[1], indexes[-1]
+    were = [path.read_bytes() for path in (old, new)]
+    for path in (old, new):
+        path.unlink()
+    land_sink(sink)
+    assert new.read_bytes() == were[1]
+    assert not old.exists()
+    with pytest.raises(StreamHoleError, match="segment 2 of the landed stream has no index"):
+        list(LandedStream.open(str(tmp_path / "lake"), "s").records())
+    # What lands meanwhile is in order.
+    feed.write(table, [Row(START + 61 * SECOND, {"id": 61, "name": "z", "n": 1})])
+    feed.checkpoint(START + 62 * SECOND)
+    assert land_sink(sink).transactions > 0
+    hint = folder / "newest.json"
+    stored = json.loads(hint.read_text())
+    hint.write_text(json.dumps({**stored, "looked_at": stored["looked_at"] - 3600}))
+    assert land_sink(sink).transactions == 0
+    assert old.read_bytes() == were[0]
+    assert landed_seqs(tmp_path) == list(range(1, landed_seqs(tmp_path)[-1] + 1))
+    folder.joinpath(indexes[2].name.removesuffix(SUFFIX)).unlink()
+    indexes[2].unlink()
+    hint.unlink()
+    with pytest.raises(StreamHoleError, match="segment 3 is missing"):
+        land_sink(sink)
+
+
+def landed_seqs(folder: Path) -> list[int]:
+    return [record.seq for _, record in LandedStream.open(str(folder / "lake"), "s").records()]
 
 
 def test_a_damaged_index_within_a_segment_says_what_to_restore(tmp_path: Path) -> None:

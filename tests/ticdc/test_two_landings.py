@@ -14,6 +14,7 @@ from strata_cdc.binlog.bytes import segment as segments
 from strata_cdc.errors import AlreadyRunningError
 from strata_cdc.files.lock import hold_folder
 from strata_cdc.files.storage import Folder
+from strata_cdc.landing.repair import LookLimits
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.land_sink import SinkPlace, land_sink
@@ -40,7 +41,8 @@ def bucket(s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def land(folder: Path, lake: str, segment_bytes: int = SEGMENT_BYTES) -> None:
-    land_sink(SinkPlace(str(folder / "sink"), lake, "s", CsvSettings(), segment_bytes, SMALL))
+    look = LookLimits(newest=2)
+    land_sink(SinkPlace(str(folder / "sink"), lake, "s", CsvSettings(), segment_bytes, SMALL, look))
 
 
 def on_another_machine(folder: Path, lake: str, writes: int, segment_bytes: int) -> None:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,7 +50,28 @@ class LookLimits(Struct, frozen=True):
     """After so long, a landing looks at those of all segments."""
 
 
-def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  # noqa: B008  immutable
+class LandedKind(Struct, frozen=True):
+    """How the indexes of one form of segments are made again."""
+
+    form: SegmentForm
+    rebuild: Callable[[Folder, SegmentName, SegmentSummary | None], None]
+    """Writes the index of a segment; it gets the summary of the segment before it, None for the first."""
+
+
+def _rebuild(folder: Folder, name: SegmentName, before: SegmentSummary | None) -> None:
+    after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
+    rebuild_index(folder, name, after)
+
+
+BINLOGS: Final = LandedKind(SegmentForm.BINLOG, _rebuild)
+"""Of servers."""
+
+
+def repair_landing(
+    folder: Folder,
+    limits: LookLimits = LookLimits(),  # noqa: B008  immutable
+    kind: LandedKind = BINLOGS,
+) -> bool:
     """Repairs the folder; needs the folder's lock.
 
     It looks at the files of the newest segments, and once an hour at those of all: a file that is lost or changed in
@@ -59,50 +80,49 @@ def repair_landing(folder: Folder, limits: LookLimits = LookLimits()) -> bool:  
     Args:
         folder: The landing folder.
         limits: How much is looked at.
+        kind: What lands there.
 
     Returns:
         Whether all segments were looked at.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        CorruptEventError: A segment whose index is lost or damaged is damaged too.
+        BadData: A segment whose index is lost or damaged is damaged too.
         StreamHoleError: A segment lost its index and its predecessor.
-        SourceSettingsError: What has landed is of a TiCDC sink.
+        SourceSettingsError: What has landed is of the other kind.
     """
     newest, now = read_newest(folder), int(time.time())
     is_fresh = newest is not None and 0 <= now - newest.looked_at < limits.all_seconds
-    if newest is not None and is_fresh and _look_at_newest(folder, newest, now):
+    if newest is not None and is_fresh and _look_at_newest(folder, newest, now, kind):
         return False
-    _look_at_all(folder, limits, now)
+    _look_at_all(folder, limits, now, kind)
     return True
 
 
-def _look_at_newest(folder: Folder, newest: Newest, now: int) -> bool:
+def _look_at_newest(folder: Folder, newest: Newest, now: int, kind: LandedKind) -> bool:
     """Whether the segment from which on it looks is as it was; else nothing is done, and all must be looked at."""
     left: list[str] = []
     names, known = folder.names_from(newest.first, left), newest.indexes
-    segments, first = _of_this_kind(folder, names), known.get(newest.first)
+    segments, first = _of_this_kind(folder, names, kind), known.get(newest.first)
     if first is None or segments[:1] != [newest.first] or now - first.seen_at >= _CHECK_SECONDS:
         return False
     if folder.stamps_of([f"{newest.first}{SUFFIX}"]) != {f"{newest.first}{SUFFIX}": _stamp_of(first)}:
         return False
     remove_leftovers(folder, left)
-    _delete_strays(folder, segments, names)
-    checked = _checked(folder, segments, known, _rebuild)
+    checked = _repaired(folder, segments, names, known, kind)
     if checked != known:
         write_newest(folder, replace(newest, indexes=checked))
-    _upgrade_if_old(folder, segments)
+    _upgrade_if_old(folder, segments, kind)
     return True
 
 
-def _look_at_all(folder: Folder, limits: LookLimits, now: int) -> None:
+def _look_at_all(folder: Folder, limits: LookLimits, now: int, kind: LandedKind) -> None:
     remove_leftovers(folder, folder.leftovers())
     names, newest = folder.names(), read_newest(folder)
-    segments = _of_this_kind(folder, names)
+    segments = _of_this_kind(folder, names, kind)
     former = read_checked(folder)
     known = former | newest.indexes if newest and former else former
-    _delete_strays(folder, segments, names)
-    checked = _checked(folder, segments, known, _rebuild)
+    checked = _repaired(folder, segments, names, known, kind)
     if checked != former:
         write_checked(folder, checked)
     if len(segments) > limits.newest:
@@ -110,40 +130,34 @@ def _look_at_all(folder: Folder, limits: LookLimits, now: int) -> None:
         write_newest(
             folder, Newest(last[0], now, {name: checked[name] for name in last if name in checked}, segments[0])
         )
-    _upgrade_if_old(folder, segments)
+    _upgrade_if_old(folder, segments, kind)
 
 
-def _of_this_kind(folder: Folder, names: Sequence[str]) -> list[str]:
-    """The names that are of segments, which must have a binlog's events."""
+def _of_this_kind(folder: Folder, names: Sequence[str], kind: LandedKind) -> list[str]:
+    """The names that are of segments, which must have the form of the kind."""
     segments = [name for name in names if SegmentName.is_one(name)]
     if segments:
-        require_form(folder, _parsed(segments[-1]), SegmentForm.BINLOG)
+        require_form(folder, _parsed(segments[-1]), kind.form)
     return segments
 
 
-def _upgrade_if_old(folder: Folder, segments: Sequence[str]) -> None:
-    if segments and SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is None:
+def _upgrade_if_old(folder: Folder, segments: Sequence[str], kind: LandedKind) -> None:
+    """Of the indexes of binlogs, the first forms lacked what today's have."""
+    if kind.form is not SegmentForm.BINLOG or not segments:
+        return
+    if SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is None:
         upgrade_indexes(folder)
 
 
-def repair_indexes(
-    folder: Folder, segments: Sequence[str], rebuild: Callable[[Folder, SegmentName, SegmentSummary | None], None]
-) -> None:
-    """Makes indexes again that are lost or damaged, or that belong to another segment.
-
-    Args:
-        folder: The landing folder.
-        segments: All of its segments.
-        rebuild: Writes the index of a segment; it gets the summary of the segment before it, None for the first.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-        StrataError: As `rebuild`.
-    """
-    known = read_checked(folder)
-    checked = _checked(folder, segments, known, rebuild)
-    if checked != known:
-        write_checked(folder, checked)
+def _repaired(
+    folder: Folder, segments: Sequence[str], names: Sequence[str], known: Mapping[str, Seen], kind: LandedKind
+) -> dict[str, Seen]:
+    """The indexes of segments that are as they were written; the others are made again."""
+    # The index of a sink's segment is a part of the segment, and may be listed without it: another machine may have
+    # written both since the listing began.
+    if kind.form is SegmentForm.BINLOG:
+        _delete_strays(folder, segments, names)
+    return _checked(folder, segments, known, kind.rebuild)
 
 
 def _delete_strays(folder: Folder, segments: Sequence[str], names: Sequence[str]) -> None:
@@ -176,11 +190,6 @@ def _checked(
             continue
         rebuild(folder, name, before)
     return checked
-
-
-def _rebuild(folder: Folder, name: SegmentName, before: SegmentSummary | None) -> None:
-    after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
-    rebuild_index(folder, name, after)
 
 
 def _stamp_of(seen: Seen | None) -> tuple[int, int] | None:

@@ -10,15 +10,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from strata_cdc.binlog.bytes.segment import (
     SegmentForm,
-    SegmentName,
-    remove_leftovers,
-    require_form,
     staging_folder,
     storage_errors,
 )
@@ -30,7 +27,7 @@ from strata_cdc.landing.cut_segments import LandReport
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.landing.recorder import StreamEnd
-from strata_cdc.landing.repair import repair_indexes
+from strata_cdc.landing.repair import LandedKind, LookLimits, repair_landing
 from strata_cdc.position.commit_ts import CommitStep, time_of
 from strata_cdc.ticdc.crossed_rows import crossed_rows
 from strata_cdc.ticdc.csv_form import CsvSettings
@@ -50,6 +47,10 @@ if TYPE_CHECKING:
     from strata_cdc.ticdc.windows import CommitWindow, ReadCounts
 
 
+ROWS: Final = LandedKind(SegmentForm.ROWS, lambda folder, name, _: take_out_index(folder, name))
+"""What lands of a sink: each segment holds its index."""
+
+
 class SinkPlace(Struct, frozen=True):
     """A sink to land, and where to."""
 
@@ -59,6 +60,8 @@ class SinkPlace(Struct, frozen=True):
     settings: CsvSettings = CsvSettings()
     segment_bytes: int = 256 << 20
     limits: SinkLimits = SinkLimits()
+    look: LookLimits = LookLimits()
+    """How much of what has landed is looked at."""
 
 
 def sink_settings(null: str | None, binary_encoding: str | None, time_zone: str | None) -> CsvSettings:
@@ -99,8 +102,8 @@ def land_sink(
     try:
         with hold_folder(_local_part(folder), f"landing {sink.source}"):
             try:
-                remove_leftovers(folder, folder.leftovers())
-                _repair(folder)
+                if repair_landing(folder, sink.look, ROWS):
+                    LandedStream.open(sink.lake, sink.source).require_whole()
                 report = _Landing(sink, folder, wanted, notes).run()
             except AlreadyRunningError:
                 raise  # the state is that of the other landing
@@ -111,20 +114,6 @@ def land_sink(
     except StrataError as error:
         raise error.located(source=sink.source) from error.__cause__
     return report
-
-
-def _repair(folder: Folder) -> None:
-    """Makes the indexes again that are lost (a landing died, or still writes the same) or damaged.
-
-    Raises:
-        DamagedFileError: A segment is not as it was written.
-        LakeUnavailableError: The storage does not answer, or is full.
-        SourceSettingsError: A server's binlog has landed.
-    """
-    segments = [name for name in folder.names() if SegmentName.is_one(name)]
-    if segments and (last := SegmentName.parse(segments[-1])) is not None:
-        require_form(folder, last, SegmentForm.ROWS)
-    repair_indexes(folder, segments, lambda folder, name, _: take_out_index(folder, name))
 
 
 def _local_part(folder: Folder) -> Folder:
