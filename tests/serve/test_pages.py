@@ -11,10 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from strata_cdc.cli.main import run
+from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.around import AirflowTask, Around
 from strata_cdc.serve.numbers import Numbers
 from strata_cdc.serve.run_page import Planned
+from strata_cdc.store.database import open_store
 from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import (
     ClosedInterval,
@@ -29,7 +31,7 @@ from strata_cdc.store.table_intervals import IntervalState, TableInterval
 from strata_cdc.store.tables import schema_version
 from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 from tests.schema.streams import SECOND, A, Stream, track
-from tests.serve.conftest import TOKEN, app_of, client_of, settings_of
+from tests.serve.conftest import SETTINGS, TOKEN, app_of, client_of, settings_of
 
 HOSTILE = '<script>alert("x")</script>'
 START = 1_700_000_000 * SECOND
@@ -295,6 +297,18 @@ def test_a_table_is_shown_as_it_was(client, at, columns):
     assert set(re.findall(r'<td><bdi class="name">(.*?)</bdi>', shown)) == columns
     line = client.get("/api/schema", params={"source": "s", "database": "d", "table": "customers", "at": at}).json()
     assert {column["name"] for column in line["columns"]} == columns
+
+
+def test_links_lead_to_what_each_change_left_without_gtids(tmp_path):
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    store = SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
+    track(store, Stream(anonymous=True), "CREATE DATABASE d", "CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT")
+    with client_of(app_of(lambda: settings_of(store))) as client:
+        links = re.findall(r'href="(?:table)?(\?[^"]*)#as-of"', table(client, "t").text)
+        shown = [client.get(f"/table{unescape(link)}").text.partition('id="as-of"')[2] for link in links]
+    columns = [re.findall(r'<td><bdi class="name">(.*?)</bdi>', text.partition("<details>")[0]) for text in shown]
+    # The bands in order of time, then the versions, the newest first.
+    assert columns == [["a"], ["a", "b"], ["a", "b"], ["a"]]
 
 
 def test_where_a_table_was_not_there_the_page_says_so(client):

@@ -54,8 +54,12 @@ def position_at(history: History, source: Source, point: str) -> StreamPosition:
 def point_after(entry: StoredEntry, source: Source) -> str:
     """The point after a change of a table; empty if none is known, which names the end of the stream.
 
-    A sink has no GTIDs, and its times are milliseconds: of changes within the same one, it is the point after all.
+    A sink has no GTIDs, and its times are milliseconds: of changes within the same one, it is the point after all. Of a
+    server without GTIDs it is the offset after the one at which the statement starts.
     """
-    if source.is_sink and entry.committed_at:
-        return exact_text(entry.committed_at + 1)
-    return entry.gtid_executed
+    if entry.gtid_executed:
+        return entry.gtid_executed
+    if source.is_sink:
+        return exact_text(entry.committed_at + 1) if entry.committed_at else ""
+    is_placed = entry.binlog_file is not None and entry.binlog_pos is not None
+    return f"{entry.binlog_file}:{(entry.binlog_pos or 0) + 1}" if is_placed else ""
