@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import itertools
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import zstandard
 
 from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.scanner import TransactionScanner
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.errors import (
     ChecksumError,
     EncryptedBinlogError,
+    SourceDivergedError,
     SourceSettingsError,
     StreamHoleError,
     TruncatedEventError,
@@ -22,12 +24,13 @@ from strata_cdc.errors import (
 )
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.sets import GtidSet
-from tests.binlog.binlogs import SERVER, Binlog
+from tests.binlog.binlogs import MARIADB_LENGTHS, SERVER, Binlog
+from tests.interposed import interposed
 from tests.landing.landing import assert_is_the_servers, executed, land
 
-if TYPE_CHECKING:
-    from pathlib import Path
+MIXED = Path("tests/binlog/golden/mixed.binlog")
 
 
 def land_archive(archive: Path, lake: Path, **options):
@@ -153,6 +156,104 @@ def test_transactions_without_a_number_are_refused(tmp_path):
     write(tmp_path / "archive", {"x.1": bytes(binlog.data)})
     with pytest.raises(SourceSettingsError, match=r"has no GTID.*x\.1"):
         land_archive(tmp_path / "archive", tmp_path)
+
+
+def assert_indexes_are_those_of_a_walk(lake: Path, data: bytes) -> None:
+    """What a walk over each segment finds is what its index says, and the segments have the bytes of the file."""
+    landed, clock = b"", CommitClock()
+    stream = LandedStream.open(str(lake), "s")
+    records = [record for _, record in stream.records()]
+    for segment in stream.segments:
+        with open_binlog(segment.url) as binlog:
+            summary = segment.summary
+            walked = list(read_transactions(binlog, first_seq=summary.first_seq, clock=clock))
+            assert walked == [record for record in records if summary.first_seq <= record.seq <= summary.last_seq]
+            landed += binlog.buffer[walked[0].begin : walked[-1].end].tobytes()
+    assert landed in data
+
+
+def event_offsets(data: bytes) -> list[int]:
+    found, at = [], 4
+    while at < len(data):
+        found.append(at)
+        at += int.from_bytes(data[at + 9 : at + 13], "little")
+    return found
+
+
+def test_a_large_file_in_several_segments_is_walked_over_once(tmp_path):
+    binlog = Binlog()
+    binlog.previous()
+    for gno in range(1, 501):
+        binlog.gtid(gno)
+        binlog.query("BEGIN")
+        binlog.table_map()
+        binlog.write([gno], padding=60_000)
+        binlog.xid()
+    write(tmp_path / "archive", {"x.1": bytes(binlog.data)})
+    seen: list[int] = []
+
+    def count(function, scanner, buffer, index):
+        seen.append(len(index))
+        return function(scanner, buffer, index)
+
+    with interposed(count, (TransactionScanner, "scan")):
+        assert land_archive(tmp_path / "archive", tmp_path, segment_bytes=6 << 20).segments > 2
+    # Each event once, but for some of the first and for what a segment leaves to the next.
+    assert len(event_offsets(bytes(binlog.data))) <= sum(seen) < len(event_offsets(bytes(binlog.data))) + 100
+    assert landed_values(tmp_path) == list(range(1, 501))
+    assert_indexes_are_those_of_a_walk(tmp_path, bytes(binlog.data))
+
+
+@pytest.mark.parametrize("landed", [0, 3, 9])
+def test_damage_is_named_where_it_is(tmp_path, landed):
+    """Transactions before it land, whether or not some of the file had landed."""
+    data = MIXED.read_bytes()
+    records = transactions_of(tmp_path, data)
+    write(tmp_path / "archive", {"x.1": data[: records[landed].begin]})
+    assert land_archive(tmp_path / "archive", tmp_path).transactions == landed
+    at = max(offset for offset in event_offsets(data) if offset < records[10].end)
+    write(tmp_path / "archive", {"x.1": data[: at + 20] + bytes([data[at + 20] ^ 1]) + data[at + 21 :]})
+    with pytest.raises(ChecksumError, match=r"x\.1") as caught:
+        land_archive(tmp_path / "archive", tmp_path)
+    assert (caught.value.offset, caught.value.gtid) == (at, str(records[10].gtid))
+    assert [record.gtid for _, record in LandedStream.open(str(tmp_path), "s").records()] == [
+        record.gtid for record in records[:10]
+    ]
+    assert_indexes_are_those_of_a_walk(tmp_path, data)
+
+
+def test_landed_and_new_transactions_alternate(tmp_path):
+    """As in the file of a replica that commits in another order."""
+    files = {}
+    for name, numbers in (("x.1", (2, 4, 5)), ("x.2", (1, 2, 3, 4, 5, 6))):
+        binlog = Binlog()
+        binlog.previous()
+        for gno in numbers:
+            binlog.insert(gno, [gno])
+        files[name] = bytes(binlog.data)
+        write(tmp_path / "archive", files)
+        land_archive(tmp_path / "archive", tmp_path)
+    assert landed_values(tmp_path) == [2, 4, 5, 1, 3, 6]
+    damaged = files["x.2"][:-40] + bytes([files["x.2"][-40] ^ 1]) + files["x.2"][-39:]
+    write(tmp_path / "archive", {"x.2": damaged})
+    with pytest.raises(ChecksumError):
+        land_archive(tmp_path / "archive", tmp_path / "other")
+
+
+def test_a_number_of_mariadb_that_was_set_back(tmp_path):
+    """Even if its file had landed in part, and the number is that of a transaction that landed."""
+    binlog = Binlog(version="11.8.2-MariaDB-log", lengths=MARIADB_LENGTHS)
+    binlog.event(163, bytes(4), flags=8)
+    begins = []
+    for number in (1, 2, 3, 2):
+        begins.append(binlog.domain_gtid(number, flags=1))
+        binlog.query("CREATE TABLE t (a INT)")
+    write(tmp_path / "archive", {"x.1": bytes(binlog.data[: begins[2]])})
+    assert land_archive(tmp_path / "archive", tmp_path).transactions == 2
+    write(tmp_path / "archive", {"x.1": bytes(binlog.data)})
+    with pytest.raises(SourceDivergedError, match="sequence number") as caught:
+        land_archive(tmp_path / "archive", tmp_path)
+    assert (caught.value.gtid, caught.value.offset) == ("0-1-2", begins[3])
 
 
 @pytest.mark.mysql

@@ -399,12 +399,23 @@ class SegmentCutter:
         if tail:
             self.append(memoryview(tail))
 
+    def end_file(self) -> None:
+        """Looks at the rest of what arrived of a file that ends there.
+
+        Raises:
+            TruncatedEventError: An event or a transaction is half there; `finish` publishes those before it.
+            CorruptEventError: What arrived is damaged; likewise.
+        """
+        if self._open is not None:
+            self._open.scan()
+            self._open.recorder.require_end()
+
     def finish(self) -> None:
         """Publishes the open segment, up to its last complete transaction.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.
-            CorruptEventError: What arrived is damaged; the transactions before that are not published either.
+            CorruptEventError: What arrived after the last look at it is damaged; nothing of the segment is published.
         """
         self._publish()
 

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from strata_cdc.binlog.bytes.chain import ChainKind
 from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.binlog.events.transactions import scan_transactions
-from strata_cdc.errors import CorruptEventError, SourceSettingsError, StreamHoleError, TruncatedEventError
+from strata_cdc.binlog.bytes.pages import forget_pages, load_pages
+from strata_cdc.binlog.events.places import chain_of
+from strata_cdc.binlog.events.transactions import BATCH_EVENTS, scan_transactions
+from strata_cdc.errors import CorruptEventError, StreamHoleError, TruncatedEventError
 from strata_cdc.landing.archive import ArchivedFile, read_archive
-from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
+from strata_cdc.landing.cut_segments import (
+    SEGMENT_BYTES,
+    LandReport,
+    SegmentCutter,
+    open_landing,
+    refuse_other_family,
+)
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.recorder import Sender
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("strata.land")
 _CHUNK_BYTES = 8 << 20
+_FEW_EVENTS = 64
 
 
 def land_files(
@@ -91,6 +101,7 @@ class _FileLanding:
             self._tell()
 
     def _check(self, file: ArchivedFile, executed: Executed) -> None:
+        refuse_other_family(executed, file.head.form.flavour.vendor)
         hole = file.previous - executed
         if hole:
             raise StreamHoleError(
@@ -103,36 +114,49 @@ class _FileLanding:
 
     def _land(self, file: ArchivedFile) -> None:
         with open_binlog(file.url) as binlog:
-            # Files do not say whose they are.
-            self._cutter.start_file(file.head, Sender())
-            end = 0
             try:
-                for begin, end in self._wanted(binlog):
-                    self._append(binlog, begin, end)
+                begin = self._begin_of_rest(binlog, file)
+                if begin is None:
+                    self._land_chosen(binlog, file)
+                elif begin < len(binlog.buffer):
+                    self._cutter.start_file(file.head, Sender(url=file.url, is_gapless=True))
+                    self._append(binlog, begin, len(binlog.buffer))
+                    self._cutter.end_file()
             except TruncatedEventError as error:
                 # A copy of a file that the server was still writing; `_check` of the next file finds what is missing.
                 _LOG.warning("%s", error.located(file=file.url))
-                return
-            if end:
-                self._cutter.append_last(binlog.buffer[end:].tobytes())
 
-    def _wanted(self, binlog: BinlogFile) -> Iterator[tuple[int, int]]:
-        """Ranges of bytes with the transactions that have not landed."""
-        executed = self._cutter.end.executed
+    def _begin_of_rest(self, binlog: BinlogFile, file: ArchivedFile) -> int | None:
+        """Offset from which on nothing of a file has landed, and before which all has: the rest of the file is not
+        walked over here, as the segment's recorder does that. None if the file is not so, or is no server's own."""
+        if chain_of(binlog, binlog.first_event).kind is not ChainKind.BINLOG:
+            return None
+        executed, passed = self._cutter.end.executed, file.previous
+        # Most files begin with the first transaction that has not landed.
+        batch_events = _FEW_EVENTS if executed <= passed else BATCH_EVENTS
+        for batch in scan_transactions(binlog, batch_events=batch_events):
+            landed = int(np.argmin(np.append(~batch.new_rows(executed), False)))
+            passed = batch.added_to(passed, 0, landed)
+            if landed < len(batch):
+                return int(batch.begins[landed]) if executed <= passed else None
+        return len(binlog.buffer)
+
+    def _land_chosen(self, binlog: BinlogFile, file: ArchivedFile) -> None:
+        """Lands the transactions that have not landed, wherever they are in a file."""
+        self._cutter.start_file(file.head, Sender(url=file.url))
+        executed, end = self._cutter.end.executed, 0
         for batch in scan_transactions(binlog):
-            if (batch.sid_numbers < 0).any():
-                at = int(batch.positions[int(np.argmax(batch.sid_numbers < 0))])
-                raise SourceSettingsError(
-                    "a transaction has no GTID, so it cannot be known whether it has landed",
-                    file=binlog.path,
-                    offset=at,
-                    remedy="Decode such files with `strata decode FILES --out FILE`.",
-                )
-            yield from _missing_spans(batch, executed)
+            for begin, end in _missing_spans(batch, executed):
+                self._append(binlog, begin, end)
+        if end:
+            self._cutter.append_last(binlog.buffer[end:].tobytes())
 
     def _append(self, binlog: BinlogFile, begin: int, end: int) -> None:
         for at in range(begin, end, _CHUNK_BYTES):
-            self._cutter.append(binlog.buffer[at : min(at + _CHUNK_BYTES, end)].data)
+            following = min(at + _CHUNK_BYTES, end)
+            load_pages(binlog.buffer, at, following)
+            self._cutter.append(binlog.buffer[at:following].data)
+            forget_pages(binlog.buffer, at, following)
             if self._cutter.scan():
                 self._tell()
                 self._cutter.cut()

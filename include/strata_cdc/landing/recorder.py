@@ -16,11 +16,17 @@ from strata_cdc.binlog.bytes.segment import SegmentFile, SegmentName, make_event
 from strata_cdc.binlog.events.domain_gtid import encode_gtid_list, parse_gtid_list
 from strata_cdc.binlog.events.gtid import encode_gtid_set, parse_previous_gtids
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
-from strata_cdc.binlog.events.places import arriving_chain
+from strata_cdc.binlog.events.places import arriving_chain, gapless_chain
 from strata_cdc.binlog.events.scanner import TransactionScanner
 from strata_cdc.binlog.events.xa import Prepared, Undecided
 from strata_cdc.binlog.kernels import status as codes
-from strata_cdc.errors import LakeUnavailableError, SourceDivergedError, StrataError
+from strata_cdc.errors import (
+    CorruptEventError,
+    LakeUnavailableError,
+    SourceDivergedError,
+    SourceSettingsError,
+    StrataError,
+)
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder
 from strata_cdc.flavour import Vendor
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -29,7 +35,14 @@ from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from strata_cdc.binlog.bytes.chain import EventChain
     from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.bytes.frames import EventIndex
     from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.position.port import Executed
 
@@ -63,6 +76,10 @@ class Sender(Struct, frozen=True):
     """Empty for files, which do not name their server."""
     numbered_from: int | None = 0
     """Number of the file from whose beginning every transaction has a GTID; None if no such file is known."""
+    url: str = ""
+    """Of the file that is landed; empty for a server's stream."""
+    is_gapless: bool = False
+    """Whether all of the file comes from the first event on, so that a missing event is damage."""
 
     def resume(self, binlog_file: str) -> Resume:
         """How a landing continues after a part of a file."""
@@ -70,6 +87,10 @@ class Sender(Struct, frozen=True):
             return Resume.FILE
         is_numbered = not self.numbered_from or BinlogPosition.of(binlog_file, 0).file_number >= self.numbered_from
         return Resume.GTID if is_numbered else Resume.FILE
+
+    def chain(self, form: FormatDescription, offset: int) -> EventChain:
+        """Where its events must lie, from byte `offset` of the server's file on."""
+        return (gapless_chain if self.is_gapless else arriving_chain)(form, offset)
 
 
 class FileHead(Struct, frozen=True):
@@ -130,7 +151,7 @@ class SegmentRecorder:
         self._uncounted: frozenset[tuple[str, str]] = frozenset()
         self._scanner = TransactionScanner(
             head.form,
-            chain=arriving_chain(head.form, offset),
+            chain=sender.chain(head.form, offset),
             binlog_file=head.binlog_file,
             first_seq=after.seq + 1,
             clock=self._clock,
@@ -185,8 +206,40 @@ class SegmentRecorder:
         """Indexes the transactions that are complete by now, and verifies their checksums.
 
         Raises:
-            CorruptEventError: What arrived is damaged; the offset is that in the server's file.
+            CorruptEventError: What arrived is damaged; the offset is that in the server's file. Only the transactions
+                before that are kept: afterwards, `finish` publishes them, and `discard` drops them.
+            SourceSettingsError: It is a file, and a transaction in it has no GTID.
         """
+        if self.unscanned <= 0:
+            return
+        try:
+            at = self._scan()
+        except CorruptEventError:
+            self._file.cut(self._whole)
+            self._scanned = self._whole
+            raise
+        self._scanned = at
+        opened = self._scanner.open_transaction
+        self._whole = at if opened is None else opened
+
+    def require_end(self) -> None:
+        """Checks that nothing is half there after the last complete transaction, once `scan` has seen all.
+
+        Raises:
+            TruncatedEventError: An event or a transaction is.
+        """
+        if self.unscanned:
+            buffer = self._file.view()
+            rest = index_events(buffer, self._scanned, len(buffer), self._head.form)
+            for batch in self._batches(buffer, rest):
+                self._add(batch)
+        try:
+            self._scanner.finish(self._scanned)
+        except StrataError as error:
+            raise self._located(error) from None
+
+    def _scan(self) -> int:
+        """Returns the offset in the segment up to which it has seen the events."""
         buffer = self._file.view()
         at = self._scanned
         while at < len(buffer):
@@ -195,26 +248,31 @@ class SegmentRecorder:
             if ends_early:
                 # The rest of the event is still to come.
                 index = replace(index, status=codes.DONE)
-            try:
-                for batch in self._scanner.scan(buffer, index):
-                    batch.refuse_unnumbered(self._head.form.flavour.vendor)
-                    self._refuse_steps_back(batch)
-                    with storage_errors(self._folder):
-                        self._index.write(batch)
-                    self._shift = int(batch.positions[-1] - batch.begins[-1])
-                    batch.add_to(self._executed)
-                    batch.decide(self._undecided)
-                    self._uncounted |= batch.uncounted
-                    self.transactions += len(batch)
-                    self._numbered += int((batch.sid_numbers >= 0).sum())
-            except StrataError as error:
-                raise self._located(error) from None
+            for batch in self._batches(buffer, index):
+                self._add(batch)
             at = index.next
             if ends_early:
                 break
-        self._scanned = at
-        opened = self._scanner.open_transaction
-        self._whole = at if opened is None else opened
+        return at
+
+    def _batches(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> Iterator[TransactionBatch]:
+        try:
+            yield from self._scanner.scan(buffer, index)
+        except StrataError as error:
+            raise self._located(error) from None
+
+    def _add(self, batch: TransactionBatch) -> None:
+        self._refuse_unnumbered(batch)
+        self._refuse_steps_back(batch)
+        with storage_errors(self._folder):
+            self._index.write(batch)
+        self._shift = int(batch.positions[-1] - batch.begins[-1])
+        self._whole = int(batch.ends[-1])
+        batch.add_to(self._executed)
+        batch.decide(self._undecided)
+        self._uncounted |= batch.uncounted
+        self.transactions += len(batch)
+        self._numbered += int((batch.sid_numbers >= 0).sum())
 
     def take_tail(self) -> bytes:
         """Cuts off what is after the last complete transaction, and returns it."""
@@ -270,6 +328,19 @@ class SegmentRecorder:
         self._file.publish(str(self.name))
         return StreamEnd.of(summary, self.name.ordinal)
 
+    def _refuse_unnumbered(self, batch: TransactionBatch) -> None:
+        """Refuses a transaction without a GTID where that cannot be: of MariaDB, and of a file, which another landing
+        could not continue."""
+        if self._sender.url and (batch.sid_numbers < 0).any():
+            row = int((batch.sid_numbers < 0).argmax())
+            raise SourceSettingsError(
+                "a transaction has no GTID, so it cannot be known whether it has landed",
+                file=self._sender.url,
+                offset=int(batch.positions[row]),
+                remedy="Decode such files with `strata decode FILES --out FILE`.",
+            )
+        batch.refuse_unnumbered(self._head.form.flavour.vendor)
+
     def _refuse_steps_back(self, batch: TransactionBatch) -> None:
         """Refuses a transaction of MariaDB whose number is not above those before it in its domain: it was sent again,
         or the number was set back, and then no position says what comes after it."""
@@ -297,5 +368,5 @@ class SegmentRecorder:
 
     def _located(self, error: StrataError) -> StrataError:
         if error.offset is not None:
-            error.offset += self.name.offset - self._head_bytes
-        return error.located(file=self._head.binlog_file)
+            error.offset += self._shift
+        return error.located(file=self._sender.url or self._head.binlog_file)

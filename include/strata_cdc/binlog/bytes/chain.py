@@ -79,6 +79,11 @@ class EventChain:
         self._leaves_out_positions = flavour.vendor is Vendor.MARIADB
         self._has_positions = self._leaves_out_positions or flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
+    @property
+    def kind(self) -> ChainKind:
+        """What is read."""
+        return self._kind
+
     def follow(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
         """How many of the next events are where they belong, and the fault after them if not all are."""
         if not self._has_positions:

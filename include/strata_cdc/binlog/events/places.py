@@ -45,6 +45,11 @@ def arriving_chain(form: FormatDescription, end: int | None) -> EventChain:
     return EventChain(ChainKind.BINLOG, end, flavour=form.flavour, may_jump=_leaves_out)
 
 
+def gapless_chain(form: FormatDescription, end: int | None) -> EventChain:
+    """What a server's own file has from an offset on: every byte of it."""
+    return EventChain(ChainKind.BINLOG, end, flavour=form.flavour)
+
+
 def _leaves_out(kind: int, _offset: int, begin: int, before: int) -> bool:
     return (begin - before) & _MASK < _FORWARD and kind in NUMBERED_GTIDS | _LAST
 
