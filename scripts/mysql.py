@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pymysql.converters import escape_string
@@ -19,7 +21,6 @@ from strata_cdc.flavour import Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import pymysql
 
@@ -75,6 +76,33 @@ def initialize(data: Path, *options: str) -> None:
     making.rename(data)
 
 
+def prepared_data() -> Path:
+    """The data directory without data that set-up makes with this mysqld, of which a private server gets a copy.
+
+    Raises:
+        FleetError: There is no mysqld.
+    """
+    made_by = Path(program("mysqld")).stat()
+    return Path(sys.prefix) / f"strata.mysqld-{made_by.st_size}-{made_by.st_mtime_ns}"
+
+
+def make_data(data: Path) -> None:
+    """Makes a data directory, unless it exists: a copy of what set-up made, which takes a tenth of the time.
+
+    Raises:
+        FleetError: mysqld could not.
+    """
+    prepared = prepared_data()
+    if data.exists() or not os.access(prepared / "ibdata1", os.R_OK):
+        initialize(data)
+        return
+    making = data.with_name("data.making")
+    shutil.rmtree(making, ignore_errors=True)
+    # Each server has a UUID and keys of its own: it makes them at its first start.
+    shutil.copytree(prepared, making, ignore=shutil.ignore_patterns("auto.cnf", "*.pem"))
+    making.rename(data)
+
+
 def private_server(state: FleetState) -> tuple[Program, Path]:
     """The private server: its default binlog settings, rows and GTIDs on, loopback only.
 
@@ -91,7 +119,7 @@ def private_server(state: FleetState) -> tuple[Program, Path]:
         mariadb.initialize(mariadb.NEWEST, data)
         command, own = mariadb.server_command(mariadb.NEWEST, data), mariadb.accounts()
     else:
-        initialize(data)
+        make_data(data)
         command = server_command(data)
     accounts = folder / "accounts.sql"
     root = f"ALTER USER root@localhost IDENTIFIED BY '{state.secret('mysql-root')}'"

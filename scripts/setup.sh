@@ -70,6 +70,16 @@ make_s3_server() {
     scripts/uv.sh pip install -q --python .strata/s3/bin/python --no-deps --require-hashes -r requirements-s3.txt
 }
 
+# A copy of it saves the demo some seconds.
+prepare_server() {
+    local mysqld=.strata/mysql/bin/mysqld prepared=.venv/strata.server wanted
+    [ -e "$mysqld" ] || mysqld=$(command -v mysqld) || return 0
+    wanted=$(stat -Lc '%n %s %y' "$mysqld")
+    if [ "$(cat "$prepared" 2>/dev/null)" = "$wanted" ]; then return; fi
+    if .venv/bin/python -m scripts.startup.prepare_server; then printf '%s\n' "$wanted" >"$prepared"
+    else say "the server's data directory is made when it starts"; fi
+}
+
 # pytest makes its folders only below one that is there.
 if [ -n "${PYTEST_DEBUG_TEMPROOT:-}" ]; then mkdir -p "$PYTEST_DEBUG_TEMPROOT"; fi
 python=$(find_python)
@@ -106,7 +116,11 @@ if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     printf '%s\n' "$wanted" >"$kernels"
 fi
 # A first start of Airflow takes some seconds less with it.
-.venv/bin/python -m scripts.startup.migrate_airflow || say "Airflow's database is made when it starts"
+database=.venv/strata.database
+if [ "$(cat "$database" 2>/dev/null)" != "$(cat "$stamp")" ]; then
+    if .venv/bin/python -m scripts.startup.migrate_airflow; then cp "$stamp" "$database"
+    else say "Airflow's database is made when it starts"; fi
+fi
 if [ "${1:-}" = tests ]; then
     s3=.strata/s3/strata.stamp
     wanted=$(sha256sum <requirements-s3.txt | cut -d ' ' -f 1)
@@ -128,7 +142,10 @@ fi
 if [ -n "$sharing" ]; then wait "$sharing" || say "without the archive Spark's jobs start some seconds later"; fi
 if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then
     case "${STRATA_FLAVOUR:-mysql}" in
-    mysql) scripts/install_mysql.sh .strata/mysql ;;
+    mysql)
+        scripts/install_mysql.sh .strata/mysql
+        prepare_server
+        ;;
     mariadb) scripts/install_mariadb.sh .strata/mariadb sid ;;
     ticdc) ;;
     *) say "FLAVOUR is mysql, mariadb or ticdc, not $STRATA_FLAVOUR"; exit 2 ;;

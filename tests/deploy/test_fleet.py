@@ -44,6 +44,17 @@ def test_the_client_that_is_named_opens_the_private_server(state):
 
 
 @pytest.mark.mysql
+def test_a_server_has_an_identity_and_keys_of_its_own(state, tmp_path):
+    """What set-up prepares has none of them; it is made here, too, if set-up has not run since."""
+    mysql.initialize(mysql.prepared_data())
+    mysql.make_data(tmp_path / "data")
+    copied = {path.name for path in (tmp_path / "data").iterdir()}
+    assert {"ibdata1", "mysql", "sys"} <= copied
+    assert not {name for name in copied if name == "auto.cnf" or name.endswith(".pem")}
+    assert {"auto.cnf", "server-key.pem"} <= {path.name for path in (state.server_folder / "data").iterdir()}
+
+
+@pytest.mark.mysql
 def test_the_shell_that_takes_the_environment_over_uses_the_same_server(state):
     done = shell(state, "bash", "-c", 'eval "$(make env)" && .venv/bin/strata doctor --source shop --json')
     assert f"127.0.0.1:{state.port('mysql')}" in done.stdout, done.stderr
