@@ -194,7 +194,7 @@ def check_settings(settings: CsvSettings, form: CsvForm) -> None:
         raise _no_null(settings)
     if form.quote:
         return
-    escapes = {found[1:] for found in _ESCAPE.findall(null)}
+    escapes = {sequence[1:] for sequence in _ESCAPE.findall(null)}
     if b"" in escapes or escapes & {bytes([byte]) for byte in form.delimiter}:
         raise _no_null(settings)
     if escapes <= _OF_TEXTS:
