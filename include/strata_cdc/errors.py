@@ -26,6 +26,37 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", "\\n").replace("\t", " "))
 
 
+class Place(Struct, frozen=True, omit_defaults=True):
+    """A position in a stream, as far as it is known."""
+
+    gtid: str | None = None
+    commit_ts: int | None = None
+    file: str | None = None
+    offset: int | None = None
+    """Bytes from the start of a binlog; the number of the row in a file of rows."""
+
+    def __str__(self) -> str:
+        where = _place(self.file, self.offset)
+        first = f"GTID {self.gtid}" if self.gtid else f"commit-ts {self.commit_ts}" if self.commit_ts else ""
+        if first and where:
+            return f"{first} ({where})"
+        return first or where or "a position that is not known"
+
+
+class Crossing(Struct, frozen=True, omit_defaults=True):
+    """A DDL, and on which side of it rows are that have the schema of its other side."""
+
+    ddl: str
+    """The kind of the DDL."""
+    quadrant: str
+    """Whose data, under which schema (`schema/model/quadrants.py`)."""
+    made_at: Place
+    """The position of the DDL."""
+
+    def __str__(self) -> str:
+        return f"{self.quadrant}, around {self.ddl} at {self.made_at}"
+
+
 class ErrorFacts(Struct, frozen=True, omit_defaults=True):
     """An error as it is stored, and as the command line prints it with `--json`: only the known facts."""
 
@@ -38,6 +69,13 @@ class ErrorFacts(Struct, frozen=True, omit_defaults=True):
     file: str | None = None
     offset: int | None = None
     remedy: str | None = None
+    commit_ts: int | None = None
+    crossing: Crossing | None = None
+
+    @property
+    def place(self) -> Place:
+        """The position that it is about."""
+        return Place(self.gtid, self.commit_ts, self.file, self.offset)
 
 
 class StrataError(Exception):
@@ -51,11 +89,14 @@ class StrataError(Exception):
         gtid: The transaction, or the GTID set, that it is about.
         file: Binlog or segment file.
         offset: Bytes from the start of `file`.
+        commit_ts: The commit timestamp that it is about, of TiDB.
     """
 
     exit_code: ClassVar[int] = 1
     page: ClassVar[str] = "runbook"
     """The page of `docs/` that tells more, as `strata docs` takes it."""
+    crossing: Crossing | None = None
+    """On which side of which DDL the rows lie that it is about."""
 
     def __init_subclass__(cls, page: str | None = None) -> None:
         """Takes the page as a word of the class: `class DdlError(BadData, page="schema-history")`."""
@@ -72,6 +113,7 @@ class StrataError(Exception):
         gtid: str | None = None,
         file: str | None = None,
         offset: int | None = None,
+        commit_ts: int | None = None,
     ) -> None:
         message = printable(message)
         super().__init__(message)
@@ -82,6 +124,7 @@ class StrataError(Exception):
         self.gtid = gtid
         self.file = file
         self.offset = offset
+        self.commit_ts = commit_ts
 
     def located(
         self,
@@ -91,12 +134,13 @@ class StrataError(Exception):
         gtid: str | None = None,
         file: str | None = None,
         offset: int | None = None,
+        commit_ts: int | None = None,
     ) -> Self:
         """Sets the coordinates that are not known yet, and returns the same error.
 
         A package that only knows numbers raises an error with an offset; the caller that knows the file adds it.
         """
-        given = {"source": source, "table": table, "gtid": gtid, "file": file, "offset": offset}
+        given = {"source": source, "table": table, "gtid": gtid, "file": file, "offset": offset, "commit_ts": commit_ts}
         for name, value in given.items():
             if getattr(self, name) is None:
                 setattr(self, name, value)
@@ -113,20 +157,19 @@ class StrataError(Exception):
             file=self.file,
             offset=self.offset,
             remedy=self.remedy,
+            commit_ts=self.commit_ts,
+            crossing=self.crossing,
         )
 
     def __str__(self) -> str:
-        place = ""
-        if self.file is not None:
-            place = self.file if self.offset is None else f"{self.file} @ {self.offset}"
-        elif self.offset is not None:
-            place = f"@ {self.offset}"
+        place = _place(self.file, self.offset)
         details = [
             text
             for text in (
                 self.source and f"source {self.source}",
                 self.table and f"table {self.table}",
                 self.gtid and f"GTID {self.gtid}",
+                self.commit_ts and f"commit-ts {self.commit_ts}",
                 place,
             )
             if text
@@ -137,6 +180,13 @@ class StrataError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled by their positional args alone, and Spark sends them between processes.
         return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+def _place(file: str | None, offset: int | None) -> str:
+    """A place in a file, for people."""
+    if offset is None:
+        return file or ""
+    return f"{file} @ {offset}" if file is not None else f"@ {offset}"
 
 
 def _rebuild(kind: type[StrataError], message: str, fields: dict[str, object]) -> StrataError:
@@ -231,7 +281,12 @@ class SchemaGapError(BadData, page="schema-history"):
 
 
 class SchemaMismatchError(BadData, page="schema-history"):
-    """A TABLE_MAP contradicts the schema version that would decode it."""
+    """A TABLE_MAP contradicts the schema version that would decode it, or rows are of another schema than the one that
+    is valid where they are."""
+
+    def __init__(self, message: str, *, crossing: Crossing | None = None, **where: object) -> None:
+        super().__init__(message, **where)  # type: ignore[arg-type]
+        self.crossing = crossing
 
 
 class DdlError(BadData, page="schema-history"):

@@ -51,7 +51,7 @@ def test_rows_are_those_of_a_binlog(folder: Path, capsys: pytest.CaptureFixture[
         f"all commits below {START + 99} were read",
         "1 data file not read",
         "shop.orders: 1 row came again",
-        "1 row of old data, new schema at drop column",
+        "1 row of old data, new schema, around drop column: a row at commit-ts ",
     ):
         assert remark in printed.err
 

@@ -44,7 +44,7 @@ def test_a_source_from_nothing_to_published_and_behind(tmp_path: Path) -> None:
         "mirror_count": 0,
         "mirror_lag_seconds": None,
         "lost_count": 0,
-        "crossed_rows": None,
+        "crossed_rows": 0,
     }
     world.change("a", [1, 2])
     world.now += 6 * MINUTE

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata_cdc.ticdc.ddl_kinds import DdlKind
-from strata_cdc.ticdc.quadrants import TREATMENTS, Quadrant
+from strata_cdc.schema.model.quadrants import DdlKind, Quadrant
+from strata_cdc.ticdc.quadrants import TREATMENTS
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, with_ids
 from tests.ticdc.reading import read
 
@@ -245,7 +245,7 @@ def test_rows_that_are_older_than_every_version(tmp_path: Path) -> None:
     table = feed.table("t", (ID, A), ts=DDL)
     feed.write(table, [Row(EARLY, image((ID, A)))])
     feed.checkpoint(START + 999)
-    assert "older than every schema file" in read(tmp_path).reasons[0]
+    assert f"not later than the first schema of their table, at commit-ts {DDL} (" in read(tmp_path).reasons[0]
 
 
 @pytest.mark.parametrize("protocol", ["csv", "canal-json"])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.binlog.sources.port import Transactions
     from strata_cdc.changes.plan import Slice
-    from strata_cdc.changes.port import ChangeBatch, Decoded, Hole, QuarantinedRows, WantedRows
+    from strata_cdc.changes.port import ChangeBatch, Decoded, Hole, Near, QuarantinedRows, WantedRows
     from strata_cdc.changes.prepared_along import PreparedAlong
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.landing.prepared import PreparedPlacement
@@ -45,20 +45,21 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 def read_slice(
-    slice_: Slice, columns: Mapping[TableName, frozenset[str]] | None = None
+    slice_: Slice, columns: Mapping[TableName, frozenset[str]] | None = None, near: Near | None = None
 ) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
     """The rows of a slice of a landed segment, as `ReadSlice`.
 
     Args:
         slice_: The slice.
         columns: As of `decode_slice`.
+        near: Likewise.
 
     Raises:
         CorruptEventError: As `decode_slice`.
         LakeUnavailableError: The storage does not answer.
     """
     with open_extents(slice_.segment, ((part.begin, part.end) for part in slice_.ranges())) as binlog:
-        yield from decode_slice(slice_, binlog, columns=columns)
+        yield from decode_slice(slice_, binlog, columns=columns, near=near)
 
 
 def changes_of_table(
@@ -88,7 +89,7 @@ def changes_of_table(
         for refusal in cut.refused:
             raise refusal.error
         for piece in cut.slices:
-            yield from read_slice(piece)
+            yield from read_slice(piece, near=history.neighbours)
 
 
 class BinlogRows:

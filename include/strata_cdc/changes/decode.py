@@ -5,6 +5,7 @@ Not here: cutting slices (`plan.py`), files of the lake (`tables/`)."""
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from strata_cdc.changes.batch import Built
     from strata_cdc.changes.blocks import Step
     from strata_cdc.changes.decode_plans import DecodePlan
-    from strata_cdc.changes.plan import Slice
-    from strata_cdc.changes.port import Decoded, Hole
+    from strata_cdc.changes.plan import PlannedVersion, Slice
+    from strata_cdc.changes.port import Decoded, Hole, Near
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -51,6 +52,7 @@ def decode_slice(
     *,
     on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
     columns: Mapping[TableName, frozenset[str]] | None = None,
+    near: Near | None = None,
 ) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
     """Decodes the rows of a slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
 
@@ -61,6 +63,7 @@ def decode_slice(
         binlog: The slice's segment, open.
         on_mismatch: What to do if a TABLE_MAP contradicts the version.
         columns: Names (lower case) of the wanted columns, for tables of which not all columns are wanted.
+        near: Gives the versions next to that of a table, which only errors name.
 
     Raises:
         CorruptEventError: An event contradicts itself, so it is not known where its rows are. Raised after the rows
@@ -68,7 +71,7 @@ def decode_slice(
         SchemaMismatchError: Map and version disagree, and the policy is to fail.
         UnsupportedEventError: An event or a charset is not supported.
     """
-    versions = {table.name: TableVersion(table.version_id, table.read_definition()) for table in slice_.tables}
+    versions = {table.name: _version(table, near) for table in slice_.tables}
     plans = DecodePlans(
         lambda name, _: versions.get(name),
         wanted=versions.__contains__,
@@ -79,6 +82,11 @@ def decode_slice(
     for step in decode_blocks(blocks, slice_.binlog_file):
         if not isinstance(step, Watermark):
             yield step
+
+
+def _version(table: PlannedVersion, near: Near | None) -> TableVersion:
+    own = None if near is None else partial(near, table.name, table.version_id)
+    return TableVersion(table.version_id, table.read_definition(), own)
 
 
 def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:

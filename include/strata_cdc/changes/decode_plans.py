@@ -15,6 +15,7 @@ from strata_cdc.binlog.events.cell_widths import CellWidths
 from strata_cdc.binlog.events.hidden_fractions import cell_widths, has_hidden_fractions
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
 from strata_cdc.changes.column_plans import ColumnPlan, plan_columns
+from strata_cdc.changes.crossing import find_crossing
 from strata_cdc.changes.old_times import sized, with_fractions
 from strata_cdc.changes.physical import physical_definition
 from strata_cdc.changes.row_buffers import BATCH_ROWS
@@ -24,11 +25,12 @@ from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.binlog.events.model import TableMap
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import Lookup, TableVersion
+    from strata_cdc.changes.table_map_check import Disagreement
 
 
 class OnMismatch(Enum):
@@ -153,13 +155,7 @@ class DecodePlans:
             cells = sized(table_map, complete)
             columns = plan_columns(definition.columns, complete, cells, wanted)
             return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns))
-        more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
-        error = SchemaMismatchError(
-            "; ".join(str(each) for each in differences[:3]) + more,
-            table=str(name),
-            remedy="The schema history does not have what the server had here: look at `strata schema history "
-            f"--table {name}`, and track the stream again with the right baseline.",
-        )
+        error = _mismatch(name, differences, version, table_map)
         if self._on_mismatch is OnMismatch.FAIL:
             raise error
         if self._on_mismatch is OnMismatch.LENIENT and not differing_values(definition, table_map):
@@ -170,6 +166,24 @@ class DecodePlans:
             return _counted(table_map, error)
         cells = CellWidths.of(table_map)
         return _map_plan(cells, _by_map(name, table_map, cells, version.version_id, error))
+
+
+def _mismatch(
+    name: TableName, differences: Sequence[Disagreement], version: TableVersion, table_map: TableMap
+) -> SchemaMismatchError:
+    """The error about rows whose TABLE_MAP contradicts the valid version: how, and which version they fit."""
+    more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
+    message, crossing = "; ".join(str(each) for each in differences[:3]) + more, None
+    if version.near is not None:
+        sentence, crossing = find_crossing(table_map, version.near())
+        message = f"{message}; {sentence}"
+    return SchemaMismatchError(
+        message,
+        table=str(name),
+        crossing=crossing,
+        remedy="The schema history does not have what the server had here: look at `strata schema history "
+        f"--table {name}`, and track the stream again with the right baseline.",
+    )
 
 
 def _counted(table_map: TableMap, refused: StrataError | None) -> MapPlan:

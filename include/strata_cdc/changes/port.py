@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from strata_cdc.errors import StrataError
     from strata_cdc.position.port import Position
     from strata_cdc.position.sets import Gtid, Writer
+    from strata_cdc.schema.history.neighbours import Neighbour
 
 # Rows ---------------------------------------------------------------------------------------------
 
@@ -28,11 +29,17 @@ class TableVersion(Struct, frozen=True):
 
     version_id: int
     definition: TableDefinition
+    near: Callable[[], tuple[Neighbour, ...]] | None = None
+    """Gives the versions before and after it, if they are known; called only if rows contradict this one."""
 
 
 Lookup = Callable[[TableName, int], TableVersion | None]
 """From a table and the ordinal of a transaction to the version for its rows; None if the rows are not wanted. Raises
 SchemaGapError if the version is not known."""
+
+
+Near = Callable[[TableName, int], "tuple[Neighbour, ...]"]
+"""From a table and the id of a version of it to the versions before and after that one."""
 
 
 class ChangeBatch(Struct, frozen=True):
@@ -99,7 +106,8 @@ Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 
 def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
     """A copy of an error with the position of the first row."""
-    placed = type(error)(error.message, remedy=error.remedy, table=error.table)
+    placed = type(error)(error.message, remedy=error.remedy, table=error.table, commit_ts=error.commit_ts)
+    placed.crossing = error.crossing
     names = rows.schema.names
     first = {
         name: rows.column(len(names) - 1 - names[::-1].index(name))[0].as_py()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.cli.terminal import say
 from strata_cdc.counted import counted
-from strata_cdc.errors import Usage
+from strata_cdc.errors import Crossing, Usage
 from strata_cdc.files.storage import read_file
 
 if TYPE_CHECKING:
@@ -100,14 +100,16 @@ def decode_sink(folder: str, wanted: Callable[[TableName], bool], options: SinkO
 
 def _remarks(contents: SinkContents, counts: ReadCounts) -> Iterator[str]:
     """What is not in the rows themselves."""
+    from strata_cdc.schema.model.quadrants import crossed_line
+
     yield f"all commits below {contents.checkpoint_ts} were read, the checkpoint of the changefeed"
     if contents.unindexed:
         yield f"{counted(contents.unindexed, 'data file')} not read: no index names them yet"
     for table, rows in counts.repeats.most_common():
         yield f"{table}: {counted(rows, 'row')} came again, and were skipped"
-    for (table, kind, quadrant), rows in sorted(counts.quadrants.rows.items()):
-        if quadrant.is_crossed:
-            yield f"{table}: {counted(rows, 'row')} of {quadrant} at {kind}"
+    for key, (row, made_at) in sorted(counts.quadrants.first.items()):
+        table, kind, quadrant = key
+        yield f"{table}: {crossed_line(counts.quadrants.rows[key], Crossing(kind, quadrant, made_at), row)}"
     for (table, column), values in sorted(counts.quadrants.dropped.items()):
         if values:
             yield f"{table}: {counted(values, 'value')} of column {column} dropped, which the valid schema lacks"

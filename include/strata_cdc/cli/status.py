@@ -112,7 +112,7 @@ def _print(console: Terminal, state: SourceStatus, numbers: SourceMetrics) -> No
     console.print(steps)
     if state.landing:
         console.print(_landing(state.landing), highlight=False, soft_wrap=True)
-    for line in (*_ages(numbers), *_of_sink(state), *_left(state)):
+    for line in (*_ages(numbers), *_of_sink(state), *_crossed(state), *_left(state)):
         console.print(line, highlight=False, soft_wrap=True)
     for held in state.prepared:
         console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
@@ -121,15 +121,19 @@ def _print(console: Terminal, state: SourceStatus, numbers: SourceMetrics) -> No
         console.print(escape(state.compared.line(state.source)), highlight=False, soft_wrap=True)
 
 
+def _crossed(state: SourceStatus) -> Iterator[str]:
+    """Rows of another schema than the one valid where they are."""
+    for rows in state.sink.crossed if state.sink is not None else state.crossed:
+        yield escape(rows.line())
+
+
 def _of_sink(state: SourceStatus) -> Iterator[str]:
-    """How far a TiCDC folder has landed, and rows around its DDL."""
+    """How far a TiCDC folder has landed, and what it has twice or too much."""
     sink = state.sink
     if sink is None:
         return
     again = f"; {counted(sink.repeats, 'row')} came again and were skipped" if sink.repeats else ""
     yield f"checkpoint {sink.commit_ts}: {_time(sink.until)} UTC{again}"
-    for rows in sink.crossed:
-        yield escape(f"{rows.table}: {counted(rows.rows, 'row')} of {rows.quadrant}, around {rows.ddl}")
     for dropped in sink.dropped:
         values = counted(dropped.values, "value")
         yield escape(f"{dropped.table}: {values} of column {dropped.column} dropped, which the valid schema lacks")

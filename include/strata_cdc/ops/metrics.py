@@ -55,8 +55,9 @@ class SourceMetrics(Struct, frozen=True):
     """Age of the mirror with the largest lag; None if there are none, or one cannot be read."""
     lost_count: int
     """Change tables that lack a commit which they once had."""
-    crossed_rows: int | None = None
-    """Of a TiCDC sink: landed rows whose data are of another schema than the one valid at their commit."""
+    crossed_rows: int = 0
+    """Rows whose data are of another schema than the one valid where they are: of a TiCDC sink all that have landed, of
+    a server those in quarantine."""
 
 
 def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
@@ -119,7 +120,7 @@ def source_metrics(status: SourceStatus, mirrors: Sequence[MirrorPosition | None
         mirror_count=len(mirrors),
         mirror_lag_seconds=_mirror_lags(mirrors, status, behind or 0.0, now),
         lost_count=len(status.lost),
-        crossed_rows=None if status.sink is None else status.sink.crossed_rows,
+        crossed_rows=status.crossed_rows,
     )
 
 

@@ -7,21 +7,35 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.errors import Crossing, Place
 from strata_cdc.position.commit_ts import time_of
+from strata_cdc.schema.model.quadrants import crossed_line
 from strata_cdc.ticdc.land_sink import landing_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.ticdc.landed_rows import SinkCounts
 
 
 class RowsAcross(Struct, frozen=True):
-    """Rows whose data are of another schema than the one valid at their commit."""
+    """Rows whose data are of another schema than the one valid where they are."""
 
     table: str
     ddl: str
     """Its kind."""
     quadrant: str
     rows: int
+    row: Place | None = None
+    """The position of one of them, of the newest; None if it is not known."""
+    made_at: Place | None = None
+    """That of the DDL around which that row is; None likewise."""
+
+    def line(self) -> str:
+        """For people."""
+        crossing = Crossing(self.ddl, self.quadrant, self.made_at or Place())
+        return f"{self.table}: {crossed_line(self.rows, crossing, self.row)}"
 
 
 class DroppedValues(Struct, frozen=True):
@@ -44,11 +58,6 @@ class SinkStatus(Struct, frozen=True):
     """Rows that came again, and were skipped."""
     dropped: tuple[DroppedValues, ...] = ()
 
-    @property
-    def crossed_rows(self) -> int:
-        """All rows across a DDL; one across several DDL counts for each."""
-        return sum(rows.rows for rows in self.crossed)
-
 
 def sink_status(stream: LandedStream) -> SinkStatus | None:
     """What has landed of a sink; None if nothing has.
@@ -64,7 +73,16 @@ def sink_status(stream: LandedStream) -> SinkStatus | None:
     return SinkStatus(
         state.end_ts,
         time_of(state.end_ts),
-        tuple(RowsAcross(*counted_rows) for counted_rows in counts.crossed),
+        tuple(_across(counts)),
         sum(counts.repeats.values()),
         tuple(DroppedValues(*counted_rows) for counted_rows in counts.dropped),
     )
+
+
+def _across(counts: SinkCounts) -> Iterator[RowsAcross]:
+    newest = {(crossed.table, crossed.kind, crossed.quadrant): crossed for crossed in counts.newest}
+    for *key, rows in counts.crossed:
+        table, kind, quadrant = map(str, key)
+        crossed = newest.get((table, kind, quadrant))
+        places = (crossed.row, crossed.made_at) if crossed is not None else ()
+        yield RowsAcross(table, kind, quadrant, rows, *places)

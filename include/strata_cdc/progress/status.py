@@ -12,7 +12,7 @@ from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.land_state import Doing, LandState, read_state
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.progress.compared import ServerComparison, TablesAtEnd, server_comparison
-from strata_cdc.progress.sink import SinkStatus, sink_status
+from strata_cdc.progress.sink import RowsAcross, SinkStatus, sink_status
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.errors import ErrorFacts, Place
     from strata_cdc.store.table_intervals import StateTotal
     from strata_cdc.store.withheld import WithheldInterval
 
@@ -138,6 +138,13 @@ class SourceStatus(Struct, frozen=True):
     """How the tables compare with their server; None: nothing is published, or there is no server."""
     sink: SinkStatus | None = None
     """Of the folder of a TiCDC sink; None for a server."""
+    crossed: tuple[RowsAcross, ...] = ()
+    """Of a server: rows in quarantine that contradict the version of their table, and fit the one before or after."""
+
+    @property
+    def crossed_rows(self) -> int:
+        """Rows of another schema than the one valid where they are; one across several DDL counts for each."""
+        return sum(rows.rows for rows in (self.crossed if self.sink is None else self.sink.crossed))
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -190,7 +197,21 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         lost=lost_tables(source, engine),
         compared=None if source.is_sink else server_comparison(engine, source.name, known=known),
         sink=sink_status(stream) if source.is_sink else None,
+        crossed=() if source.is_sink else _crossed(withheld_intervals),
     )
+
+
+def _crossed(withheld_intervals: Sequence[WithheldInterval]) -> tuple[RowsAcross, ...]:
+    """The rows in quarantine that lie across a DDL, with the position of the newest, in order of table."""
+    rows = Counter[tuple[str, str, str]]()
+    newest: dict[tuple[str, str, str], tuple[Place, Place]] = {}
+    for interval in withheld_intervals:
+        for error, count in interval.aside():
+            if error.crossing is not None:
+                key = (interval.piece.name, error.crossing.ddl, error.crossing.quadrant)
+                rows[key] += count
+                newest[key] = (error.place, error.crossing.made_at)
+    return tuple(RowsAcross(*key, rows[key], *newest[key]) for key in sorted(rows))
 
 
 def _complete_until(landing: LandState) -> int:

@@ -6,18 +6,21 @@ It is not part of the plan: it changes while other runs publish, but the plan of
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
 
 from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.storage import Folder
 from strata_cdc.files.stored import decode_stored
+from strata_cdc.schema.history.neighbours import Neighbour  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.schema.model.lifetimes import TableLife  # noqa: TC001  msgspec asks for it when it decodes
 
 if TYPE_CHECKING:
-    from strata_cdc.files.storage import Folder
     from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.schema.model.definition import TableName
 
 PAST = "past.json"
 FORMAT = 1
@@ -38,6 +41,8 @@ class EarlierTable(Struct, frozen=True):
     unpublished: tuple[int, ...] = ()
     """Starts of intervals with rows that are neither published nor in the run: the last of those before the run, and
     all between the run's own intervals; ascending."""
+    near: dict[int, tuple[Neighbour, ...]] = {}
+    """By version of the plan, the versions before and after it: rows that contradict theirs may fit one of them."""
 
 
 class RunPast(Struct, frozen=True):
@@ -80,3 +85,24 @@ def read_past(folder: Folder, plan: RunPlan) -> RunPast:
             name = ".".join(min(missing))
             raise DamagedFileError("a table of the plan is not in the file", file=file, table=name, remedy=remedy)
     return past
+
+
+def neighbours_of(run_url: str, table: TableName, version_id: int) -> tuple[Neighbour, ...]:
+    """The versions next to one that a run decodes with; none if an older version planned it.
+
+    Raises:
+        DamagedFileError: The file is incomplete.
+        LakeUnavailableError: The storage does not answer.
+    """
+    past = _past_at(run_url).of(table.database, table.table)
+    return () if past is None else past.near.get(version_id, ())
+
+
+@lru_cache(maxsize=1)
+def _past_at(run_url: str) -> RunPast:
+    """The history before a run, which a process reads once, and only if rows contradict their version."""
+    folder = Folder.open(run_url)
+    if not folder.exists(PAST):
+        return RunPast()
+    remedy = "Plan the run again (`strata plan`): what it planned is still pending."
+    return decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=folder.join(PAST), remedy=remedy)

@@ -69,7 +69,9 @@ def raised_in(text: str) -> StrataError | None:
 def error_of(facts: ErrorFacts) -> StrataError:
     """The error of which these are the stored facts."""
     fields: dict[str, Any] = msgspec.structs.asdict(facts)
-    name, message = fields.pop("error"), fields.pop("message")
+    name, message, crossing = (fields.pop(field) for field in ("error", "message", "crossing"))
     known = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
     kind = known.get(name, Permanent)
-    return kind(message, **fields) if issubclass(kind, StrataError) else Permanent(message, **fields)
+    error = kind(message, **fields) if issubclass(kind, StrataError) else Permanent(message, **fields)
+    error.crossing = crossing
+    return error

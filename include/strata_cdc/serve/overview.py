@@ -165,7 +165,7 @@ def _of_numbers(name: str, read: SourceNumbers | None) -> Iterator[Attention]:
     yield from _of_times(name, read.numbers)
     crossed = int(read.numbers.get("crossed_rows") or 0)
     if crossed:
-        text = f"{counted(crossed, 'row')} landed that TiDB wrote under another schema than the one valid at the commit"
+        text = f"{counted(crossed, 'row')} were written under another schema than the one valid where they are"
         yield Attention(text, f"strata status --source {name}", urgency=Urgency.UNLOGGED)
 
 

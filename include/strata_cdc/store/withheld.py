@@ -22,8 +22,8 @@ ASIDE: Final = "rows_can_be_decoded"
 """The check that fails because of rows that the decoder put into quarantine; its example is the error, as JSON."""
 
 
-def _error_of(rule: FailedRule) -> str:
-    return msgspec.json.decode(rule.examples[0], type=ErrorFacts).error
+def _error_of(rule: FailedRule) -> ErrorFacts:
+    return msgspec.json.decode(rule.examples[0], type=ErrorFacts)
 
 
 class WithheldInterval(Struct, frozen=True):
@@ -41,6 +41,10 @@ class WithheldInterval(Struct, frozen=True):
         """Rows that are not published."""
         return self.piece.rows - self.piece.published_rows
 
+    def aside(self) -> list[tuple[ErrorFacts, int]]:
+        """Why the decoder put rows into quarantine, and how many."""
+        return [(_error_of(rule), rule.rows or 0) for rule in self.failures if rule.check == ASIDE]
+
     @property
     def reasons(self) -> tuple[str, ...]:
         """The reasons, each a name: of a check that failed, or of an error."""
@@ -48,7 +52,7 @@ class WithheldInterval(Struct, frozen=True):
         if self.piece.state is IntervalState.FAILED and checks:
             return tuple(dict.fromkeys(checks))
         known = [self.piece.reason.error] if self.piece.reason else []
-        aside = [_error_of(rule) for rule in self.failures if rule.check == ASIDE]
+        aside = [error.error for error, _ in self.aside()]
         return tuple(sorted({*known, *aside})) or ("unknown",)
 
 

@@ -4,6 +4,7 @@ Not here: where untracked versions are kept (`untracked_ddl.py`), rows (`decodin
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from strata_cdc.binlog.sources.file_start import FileStart
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.schema.history.neighbours import Neighbour
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -120,9 +122,14 @@ class StreamVersions:
         version = self._history.at(table, AtSeq(seq))
         known = self._versions.get((table, version.version_id))
         if known is None:
-            known = TableVersion(shown_id(version.version_id), version.definition)
+            near = partial(self._neighbours, table, version.version_id)
+            known = TableVersion(shown_id(version.version_id), version.definition, near)
             self._versions[table, version.version_id] = known
         return known
+
+    def _neighbours(self, table: TableName, version_id: int) -> tuple[Neighbour, ...]:
+        # Of the history as it is by then: what is kept with a version keeps no older one in memory.
+        return self._history.neighbours(table, version_id)
 
     def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], StatementVersions]:
         """Returns what the statements of consecutive transactions made, by ordinal and number in the transaction."""

@@ -4,17 +4,18 @@ Not here: what is done with them (`quadrants.py`), the file of a segment (`lande
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
-from strata_cdc.ticdc.ddl_kinds import DdlKind
+from strata_cdc.errors import Crossing, Place
+from strata_cdc.schema.model.quadrants import DdlKind
 from strata_cdc.ticdc.landed_rows import CrossedRows, SegmentRows, row_column
 from strata_cdc.ticdc.landed_slice import has_rows, segment_at
-from strata_cdc.ticdc.quadrants import Quadrant
+from strata_cdc.ticdc.quadrants import Translation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,41 +37,59 @@ def crossed_rows(
         history: All versions.
     """
     counts = Counter[tuple[int, str, str, str, str]]()
+    places: dict[tuple[int, str, str, str, str], tuple[Place, Place]] = {}
     for decoded in window.rows:
         if isinstance(decoded, ChangeBatch | QuarantinedRows):
-            for path, seqs in _by_file(decoded, written):
-                some, rows = np.unique(seqs, return_counts=True)
-                for seq, count in zip(some.tolist(), rows.tolist(), strict=True):
-                    for crossing in _crossings(written[path], window.steps[seq - window.first_seq].ts, history):
-                        counts[(seq, decoded.table.database, decoded.table.table, *crossing)] += count
+            for path, seqs, numbers in _by_file(decoded, written):
+                some, first, rows = np.unique(seqs, return_index=True, return_counts=True)
+                for seq, number, count in zip(some.tolist(), numbers[first].tolist(), rows.tolist(), strict=True):
+                    ts = window.steps[seq - window.first_seq].ts
+                    for crossing in _crossings(written[path], ts, history):
+                        key = (seq, decoded.table.database, decoded.table.table, crossing.ddl, crossing.quadrant)
+                        counts[key] += count
+                        places.setdefault(key, (Place(commit_ts=ts, file=path, offset=number), crossing.made_at))
     for key, count in sorted(counts.items()):
-        yield CrossedRows(*key, count)
+        yield CrossedRows(*key, count, *places[key])
 
 
-def _by_file(decoded: ChangeBatch | QuarantinedRows, written: Mapping[str, SinkVersion]) -> Iterator[tuple[str, Ints]]:
-    """The ordinals of rows, by file; without the files that have the version of the rows."""
+def _by_file(
+    decoded: ChangeBatch | QuarantinedRows, written: Mapping[str, SinkVersion]
+) -> Iterator[tuple[str, Ints, Ints]]:
+    """The ordinals of rows and their numbers in their file, by file; without the files that have the version of the
+    rows."""
     batch = decoded.batch if isinstance(decoded, ChangeBatch) else decoded.rows
     valid = decoded.version_id if isinstance(decoded, ChangeBatch) else None
     paths, seqs = row_column(batch, "_binlog_file"), row_column(batch, "_seq").to_numpy()
+    numbers = row_column(batch, "_binlog_pos").to_numpy()
     for path in paths.unique().to_pylist():
         if written[path].number != valid:
-            yield path, seqs[pc.equal(paths, path).to_numpy(zero_copy_only=False)]
+            mine = pc.equal(paths, path).to_numpy(zero_copy_only=False)
+            yield path, seqs[mine], numbers[mine]
 
 
-def _crossings(data: SinkVersion, ts: int, history: SinkHistory) -> Iterator[tuple[str, str]]:
+def _crossings(data: SinkVersion, ts: int, history: SinkHistory) -> Iterator[Crossing]:
     """The DDL between the version that rows were written under and the one valid at their commit."""
     table = history.tables[data.folder]
-    valid = table.valid_at(ts)
-    if valid is None or valid.ts == data.ts:
-        return
-    first, last = sorted((data, valid), key=lambda version: version.ts)
-    quadrant = Quadrant.OLD_NEW if data.ts < valid.ts else Quadrant.NEW_OLD
-    for _, version in pairwise((first, *table.between(first, last))):
-        if version.kind is not DdlKind.STATE:
-            yield str(version.kind), str(quadrant)
+    translation = Translation(data, table.valid_at(ts), table, is_positional=False)
+    if translation.quadrant is not None:
+        for version in translation.crossed():
+            if version.kind is not DdlKind.STATE:
+                yield Crossing(str(version.kind), str(translation.quadrant), version.place)
 
 
-def crossed_in(slices: Iterable[Slice], first_seq: int, last_seq: int) -> dict[tuple[str, str, str, str], int]:
+class CrossedTotal(Struct):
+    """Rows of one table across one kind of DDL."""
+
+    database: str
+    table: str
+    crossing: Crossing
+    """The first one."""
+    row: Place | None
+    """The first row."""
+    rows: int = 0
+
+
+def crossed_in(slices: Iterable[Slice], first_seq: int, last_seq: int) -> list[CrossedTotal]:
     """Rows across DDL in the landed segments of some slices, by database, table, DDL and quadrant.
 
     Args:
@@ -82,9 +101,11 @@ def crossed_in(slices: Iterable[Slice], first_seq: int, last_seq: int) -> dict[t
         DamagedFileError: A segment is not as it was written.
         LakeUnavailableError: The storage does not answer.
     """
-    counts = Counter[tuple[str, str, str, str]]()
+    totals: dict[tuple[str, str, str, str], CrossedTotal] = {}
     for url in sorted({piece.segment for piece in slices if has_rows(piece.segment)}):
         for crossed in SegmentRows(segment_at(url)).contents.crossed:
             if first_seq <= crossed.seq <= last_seq:
-                counts[crossed.database, crossed.table, crossed.kind, crossed.quadrant] += crossed.rows
-    return dict(sorted(counts.items()))
+                key = (crossed.database, crossed.table, crossed.kind, crossed.quadrant)
+                crossing = Crossing(crossed.kind, crossed.quadrant, crossed.made_at or Place())
+                totals.setdefault(key, CrossedTotal(*key[:2], crossing, crossed.row)).rows += crossed.rows
+    return [total for _, total in sorted(totals.items())]

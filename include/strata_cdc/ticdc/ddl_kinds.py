@@ -1,40 +1,14 @@
-"""The kinds of DDL that schema files have, as far as they differ in what they do to rows.
-Not here: what becomes of rows (`quadrants.py`)."""
+"""The kinds of DDL that schema files have, by TiDB's numbers.
+Not here: what becomes of rows (`quadrants.py`), the kinds (`schema/model/quadrants.py`)."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from strata_cdc.schema.model.quadrants import DdlKind
 
 if TYPE_CHECKING:
     from strata_cdc.ticdc.schema_files import SchemaFile
-
-
-class DdlKind(StrEnum):
-    """A kind of DDL, in the words of TiDB."""
-
-    STATE = "state"
-    """No DDL: the table as it was when the feed began, or when the table moved to another node."""
-    CREATE_TABLE = "create table"
-    DROP_TABLE = "drop table"
-    DROP_DATABASE = "drop database"
-    ADD_COLUMN = "add column"
-    DROP_COLUMN = "drop column"
-    CHANGE_COLUMN = "modify column"
-    ADD_INDEX = "add index"
-    """Indexes, keys, constraints."""
-    TRUNCATE = "truncate table"
-    RENAME_TABLE = "rename table"
-    EXCHANGE_PARTITION = "exchange partition"
-    ADD_PARTITION = "add partition"
-    DROP_PARTITION = "drop partition"
-    PARTITIONS = "partitions"
-    """Partitions are emptied or cut in another way: new ones have the place of those before."""
-    MULTIPLE = "multi-schema change"
-    PROPERTIES = "properties"
-    """What touches no row: comments, defaults, charsets of tables, placement, TTL, TiFlash."""
-    UNKNOWN = "unknown"
-    """A kind that TiDB got later."""
 
 
 _NUMBERS: Final = {

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.errors import DdlError
+from strata_cdc.errors import DdlError, Place
 from strata_cdc.schema.ddl.changes import AlterTable, RenameTables
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.model.quadrants import DdlKind
 from strata_cdc.ticdc.column_types import definition_of
-from strata_cdc.ticdc.ddl_kinds import DdlKind, kind_of
+from strata_cdc.ticdc.ddl_kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,6 +43,11 @@ class SinkVersion(Struct, frozen=True):
     """The DDL; empty for a state of the table without one."""
     checksum: int
     path: str
+
+    @property
+    def place(self) -> Place:
+        """Where it is: its timestamp and its schema file."""
+        return Place(commit_ts=self.ts, file=self.path)
 
 
 class TableVersions(Struct, frozen=True):

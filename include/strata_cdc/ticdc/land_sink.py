@@ -34,14 +34,14 @@ from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import next_state, read_contents
 from strata_cdc.ticdc.history import SinkHistory
-from strata_cdc.ticdc.landed_rows import LandingState, SegmentRows, SinkCounts, take_out_index
+from strata_cdc.ticdc.landed_rows import LandingState, NewestCrossed, SegmentRows, SinkCounts, take_out_index
 from strata_cdc.ticdc.landed_schema import SchemaLog
 from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.segment_writer import SegmentWriter
 from strata_cdc.ticdc.windows import SinkWindows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.ticdc.windows import CommitWindow, ReadCounts
@@ -187,6 +187,7 @@ class _Landing:
         self._published = _Published()
         self._written = dict(self._reader.versions())
         self._crossed = Counter[tuple[str, str, str]]()
+        self._newest = {(last.table, last.kind, last.quadrant): last for last in self._before.counts.newest}
 
     def run(self) -> LandReport:
         """Lands all windows up to the checkpoint."""
@@ -214,9 +215,10 @@ class _Landing:
         if window.steps:
             crossed = tuple(crossed_rows(window, self._written, self._history))
             for crossing in crossed:
-                self._crossed[f"{crossing.database}.{crossing.table}", crossing.kind, crossing.quadrant] += (
-                    crossing.rows
-                )
+                key = (f"{crossing.database}.{crossing.table}", crossing.kind, crossing.quadrant)
+                self._crossed[key] += crossing.rows
+                if crossing.row is not None and crossing.made_at is not None:
+                    self._newest[key] = NewestCrossed(*key, crossing.row, crossing.made_at)
             self._writer.add(window, self._log.changes(window), crossed)
             self._last = window.steps[-1]
         self._end_ts = window.end_ts
@@ -238,7 +240,7 @@ class _Landing:
 
     def _state(self) -> LandingState:
         known = next_state(self._contents, self._reader.read_files(), self._before.folder)
-        counts = _counts_after(self._before.counts, self._crossed, self._reader.counts)
+        counts = _counts_after(self._before.counts, self._crossed, self._reader.counts, self._newest.values())
         return LandingState(self._sink.url, known, self._end_ts, dict(self._log.known), counts, self._last)
 
     def _has_read_on(self) -> bool:
@@ -272,7 +274,12 @@ class _Landing:
         )
 
 
-def _counts_after(before: SinkCounts, crossed: Counter[tuple[str, str, str]], reader: ReadCounts) -> SinkCounts:
+def _counts_after(
+    before: SinkCounts,
+    crossed: Counter[tuple[str, str, str]],
+    reader: ReadCounts,
+    newest: Iterable[NewestCrossed],
+) -> SinkCounts:
     """What has been counted since the first landing."""
     rows = Counter({(table, kind, quadrant): count for table, kind, quadrant, count in before.crossed}) + crossed
     dropped = Counter({(table, column): count for table, column, count in before.dropped}) + reader.quadrants.dropped
@@ -280,6 +287,7 @@ def _counts_after(before: SinkCounts, crossed: Counter[tuple[str, str, str]], re
         tuple((*key, count) for key, count in sorted(rows.items())),
         dict(sorted((Counter(before.repeats) + reader.repeats).items())),
         tuple((*key, count) for key, count in sorted(dropped.items())),
+        tuple(sorted(newest, key=lambda crossed: (crossed.table, crossed.kind, crossed.quadrant))),
     )
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.index import SUFFIX, check_index
 from strata_cdc.changes.arrow import ROW_FIELDS
-from strata_cdc.errors import DamagedFileError, DamagedIndexError, ErrorFacts, StoreFormatError
+from strata_cdc.errors import DamagedFileError, DamagedIndexError, ErrorFacts, Place, StoreFormatError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.position.commit_ts import CommitStep
@@ -118,6 +118,20 @@ class CrossedRows(Struct, frozen=True):
     """Of the DDL that they lie across."""
     quadrant: str
     rows: int
+    row: Place | None = None
+    """The first of them; None: it was landed before this was kept."""
+    made_at: Place | None = None
+    """The schema that the DDL made; None likewise."""
+
+
+class NewestCrossed(Struct, frozen=True):
+    """The newest rows of a table across one kind of DDL."""
+
+    table: str
+    kind: str
+    quadrant: str
+    row: Place
+    made_at: Place
 
 
 class SinkCounts(Struct, frozen=True):
@@ -129,6 +143,8 @@ class SinkCounts(Struct, frozen=True):
     """Rows that came again, by table."""
     dropped: tuple[tuple[str, str, int], ...] = ()
     """Table, column, and how many of its values were dropped because the valid schema lacks it."""
+    newest: tuple[NewestCrossed, ...] = ()
+    """The places of the newest of `crossed`."""
 
 
 class LandingState(Struct, frozen=True):
@@ -283,6 +299,19 @@ class SegmentRows:
         with pa.ipc.open_stream(self._part(self.contents.steps)) as reader:
             table = reader.read_all()
         return tuple(map(CommitStep, table["ts"].to_pylist(), table["is_ddl"].to_pylist()))
+
+    def commit_ts(self, seq: int) -> int | None:
+        """The timestamp of a commit; None if a former version landed it, and kept no timestamps.
+
+        Raises:
+            DamagedFileError: The timestamps are not as they were written.
+            LakeUnavailableError: The storage does not answer.
+        """
+        if self.contents.steps is None:
+            return None
+        with pa.ipc.open_stream(self._part(self.contents.steps)) as reader:
+            ts: int = reader.read_all()["ts"][seq - self.contents.first_seq].as_py()
+        return ts
 
     def _part(self, part: LandedPart | LandedSteps, table: str | None = None) -> bytes:
         with lake_errors(self.url), self._filesystem.open_input_file(self._path) as file:

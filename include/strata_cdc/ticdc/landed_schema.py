@@ -10,7 +10,7 @@ import msgspec
 
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.schema.model.definition import TableName, definition_from_json
-from strata_cdc.ticdc.ddl_kinds import DdlKind
+from strata_cdc.schema.model.quadrants import DdlKind
 from strata_cdc.ticdc.landed_rows import LandedSchemaChange, LandedTable, row_column
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName
-from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows, placed
 from strata_cdc.errors import SchemaMismatchError
 from strata_cdc.files.storage import Folder
 from strata_cdc.landing.landed import LandedSegment
@@ -95,10 +95,10 @@ def _rows(
             continue
         some = _numbered(batch.slice(begin, end - begin), table.version_id)
         if part.error is not None:
-            error = SchemaMismatchError(part.error.message, remedy=part.error.remedy, table=str(table.name))
-            place = row_column(some, "_binlog_file")[0].as_py(), row_column(some, "_binlog_pos")[0].as_py()
-            error = error.located(file=place[0], offset=place[1])
-            yield QuarantinedRows(table.name, table.version_id, definition, error, some)
+            why = part.error
+            error = SchemaMismatchError(why.message, remedy=why.remedy, table=str(table.name), crossing=why.crossing)
+            at = placed(error, some).located(commit_ts=rows.commit_ts(int(seqs[begin])))
+            yield QuarantinedRows(table.name, table.version_id, definition, at, some)
             continue
         if definition != table.read_definition():
             raise SchemaMismatchError(

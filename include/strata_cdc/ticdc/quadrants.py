@@ -19,34 +19,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE, MOST_DIGITS, arrow_type
-from strata_cdc.errors import SchemaMismatchError
+from strata_cdc.errors import Crossing, Place, SchemaMismatchError
 from strata_cdc.schema.model.conversions import keeps_values
+from strata_cdc.schema.model.quadrants import DdlKind, Quadrant
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
-from strata_cdc.ticdc.ddl_kinds import DdlKind
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.rows import image, rows_schema
 from strata_cdc.ticdc.values import NotAValueError, ValueForm, column_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from strata_cdc.schema.model.definition import Column
     from strata_cdc.schema.model.types import ColumnType
     from strata_cdc.ticdc.history import SinkVersion, TableVersions
-
-
-class Quadrant(StrEnum):
-    """Whose data, committed while which schema was valid."""
-
-    OLD_OLD = "old data, old schema"
-    OLD_NEW = "old data, new schema"
-    NEW_OLD = "new data, old schema"
-    NEW_NEW = "new data, new schema"
-
-    @property
-    def is_crossed(self) -> bool:
-        """Whether the data are of another schema than the valid one."""
-        return self in {Quadrant.OLD_NEW, Quadrant.NEW_OLD}
 
 
 class Treatment(StrEnum):
@@ -93,6 +79,9 @@ class QuadrantCounts(Struct):
 
     rows: Counter[tuple[str, DdlKind, Quadrant]] = field(default_factory=Counter)
     """By table, DDL and quadrant: a row that several DDL are between is in each."""
+    first: dict[tuple[str, DdlKind, Quadrant], tuple[Place, Place]] = field(default_factory=dict)
+    """By the same, where data and schema are not of one version: the row with the smallest commit timestamp, and the
+    schema that it was committed before or after."""
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Values that are not NULL, by table and column."""
     quarantined: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -101,6 +90,9 @@ class QuadrantCounts(Struct):
 
 class NotExactError(Exception):
     """Why rows are set aside."""
+
+    ddl: SinkVersion | None = None
+    """The version that made them inexact."""
 
 
 class Translation(Struct, frozen=True):
@@ -113,6 +105,8 @@ class Translation(Struct, frozen=True):
     versions: TableVersions
     is_positional: bool
     """Whether columns are known by their order alone (CSV)."""
+    path: str = ""
+    """The rows' file."""
 
     def translate(self, rows: pa.RecordBatch, counts: QuadrantCounts) -> pa.RecordBatch:
         """The rows with the columns of the valid version.
@@ -130,6 +124,7 @@ class Translation(Struct, frozen=True):
             raise SchemaMismatchError(
                 reason,
                 table=str(self.data.table),
+                crossing=self._crossing(error.ddl),
                 remedy="They are kept as they were read. Compare them with TiDB's rows.",
             ) from error
         self._count(rows, counts)
@@ -137,22 +132,42 @@ class Translation(Struct, frozen=True):
         return translated
 
     def _count(self, rows: pa.RecordBatch, counts: QuadrantCounts) -> None:
-        for kind, quadrant in self._quadrants():
-            counts.rows[str(self.data.table), kind, quadrant] += rows.num_rows
-
-    def _quadrants(self) -> Iterator[tuple[DdlKind, Quadrant]]:
-        if self.valid is None or self.valid.ts == self.data.ts:
+        if self.quadrant is None:
             is_state = self.data.kind is DdlKind.STATE
-            yield self.data.kind, Quadrant.OLD_OLD if is_state else Quadrant.NEW_NEW
+            quadrant = Quadrant.OLD_OLD if is_state else Quadrant.NEW_NEW
+            counts.rows[str(self.data.table), self.data.kind, quadrant] += rows.num_rows
             return
-        quadrant = Quadrant.OLD_NEW if self.data.ts < self.valid.ts else Quadrant.NEW_OLD
-        for _, _, ddl in self._steps(self.valid):
-            yield ddl.kind, quadrant
+        row = Place(commit_ts=rows.column("ts")[0].as_py(), file=self.path, offset=rows.column("number")[0].as_py())
+        for ddl in self.crossed():
+            key = (str(self.data.table), ddl.kind, self.quadrant)
+            counts.rows[key] += rows.num_rows
+            if key not in counts.first or _order(row) < _order(counts.first[key][0]):
+                counts.first[key] = (row, ddl.place)
+
+    @property
+    def quadrant(self) -> Quadrant | None:
+        """Whose data these are, under which schema; None if their version is the valid one."""
+        if self.valid is None or self.data.ts > self.valid.ts:
+            # Also at the timestamp of their version itself: the schema before it is valid until then.
+            return Quadrant.NEW_OLD
+        return Quadrant.OLD_NEW if self.data.ts < self.valid.ts else None
+
+    def crossed(self) -> tuple[SinkVersion, ...]:
+        """The versions that the DDL made between the data and the valid version."""
+        if self.valid is None:
+            return tuple(version for version in self.versions.versions if version.ts <= self.data.ts)
+        first, last = sorted((self.data, self.valid), key=lambda version: version.ts)
+        return self.versions.between(first, last)
+
+    def _crossing(self, ddl: SinkVersion | None) -> Crossing | None:
+        if self.quadrant is None:
+            return None
+        ddl = ddl or self.crossed()[-1]
+        return Crossing(str(ddl.kind), str(self.quadrant), ddl.place)
 
     def _steps(self, valid: SinkVersion) -> list[tuple[SinkVersion, SinkVersion, SinkVersion]]:
         """The DDL between both versions: from, to, and the version that the DDL made."""
-        first, last = sorted((self.data, valid), key=lambda version: version.ts)
-        versions = [first, *self.versions.between(first, last)]
+        versions = [min(self.data, valid, key=lambda version: version.ts), *self.crossed()]
         pairs = list(pairwise(versions))
         if self.data.ts < valid.ts:
             return [(before, after, after) for before, after in pairs]
@@ -160,13 +175,18 @@ class Translation(Struct, frozen=True):
 
     def _translated(self, rows: pa.RecordBatch, dropped: Counter[tuple[str, str]]) -> pa.RecordBatch:
         if self.valid is None:
-            raise NotExactError("the rows are older than every schema file of their table")
+            first = self.versions.versions[0]
+            raise NotExactError(f"the rows are not later than the first schema of their table, at {first.place}")
         if not self.is_order_known:
             raise NotExactError("a DDL changed the order of the columns, and the rows do not show which they have")
         for source, target, ddl in self._steps(self.valid):
             treatment = TREATMENTS[ddl.kind][0 if ddl is target else 1]
             step = _Step(source, target, ddl, treatment)
-            rows = step.apply(rows, dropped)
+            try:
+                rows = step.apply(rows, dropped)
+            except NotExactError as error:
+                error.ddl = ddl
+                raise
         return rows
 
     @property
@@ -183,6 +203,10 @@ class Translation(Struct, frozen=True):
             version.checksum == self.data.checksum and [column.name for column in version.definition.columns] != names
             for version in self.versions.between(self.data, self.valid)
         )
+
+
+def _order(row: Place) -> tuple[int, str, int]:
+    return row.commit_ts or 0, row.file or "", row.offset or 0
 
 
 class _Step(Struct, frozen=True):
@@ -211,7 +235,7 @@ class _Step(Struct, frozen=True):
 
     def _when(self) -> str:
         order = "before" if self.ddl is self.target else "after"
-        return f"under the schema {order} {self.ddl.kind.value} at {self.ddl.ts}"
+        return f"under the schema {order} {self.ddl.kind.value} at {self.ddl.place}"
 
     def _origins(self) -> list[int | None]:
         """For each column of the target its number in the source."""

@@ -18,6 +18,7 @@ from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.files.storage import TEMPORARY_SUFFIX
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.commit_ts import LOGICAL_BITS
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.ticdc.landed_rows import (
     COMMITS,
     MAGIC,
@@ -132,7 +133,7 @@ class SegmentWriter:
         self._file = SegmentFile(folder, MAGIC)
         self._commits = _Commits()
         self._held: dict[tuple[tuple[str, str], str, str], list[pa.RecordBatch]] = defaultdict(list)
-        self._errors: dict[str, ErrorFacts] = {}
+        self._errors: dict[tuple[TableName, str], ErrorFacts] = {}
         self._held_bytes = 0
         self._definitions: dict[str, int] = {}
         self._parts: list[LandedPart] = []
@@ -199,7 +200,7 @@ class SegmentWriter:
             batch, reason = decoded.batch, ""
         else:
             batch, reason = decoded.rows, decoded.error.message
-            self._errors.setdefault(reason, decoded.error.facts())
+            self._errors.setdefault((decoded.table, reason), decoded.error.facts())
         key = ((decoded.table.database, decoded.table.table), decoded.definition.to_json(), reason)
         self._held[key].append(batch)
         self._held_bytes += batch.nbytes
@@ -219,7 +220,7 @@ class SegmentWriter:
                     min(row_column(batch, "_seq")[0].as_py() for batch in batches),
                     max(row_column(batch, "_seq")[-1].as_py() for batch in batches),
                     sum(batch.num_rows for batch in batches),
-                    self._errors.get(reason),
+                    self._errors.get((TableName(database, table), reason)),
                 )
             )
             self._file.append(content)

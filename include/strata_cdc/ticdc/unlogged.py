@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import StreamHoleError
-from strata_cdc.ticdc.ddl_kinds import DdlKind
+from strata_cdc.schema.model.quadrants import DdlKind
 from strata_cdc.ticdc.quadrants import is_exact
 
 if TYPE_CHECKING:

@@ -242,7 +242,7 @@ class SinkWindows:
             is_positional = cursor.source.file.form is FileForm.CSV
             for batch in cursor.take(after, limit):
                 for part, valid in _by_version(batch, table.versions):
-                    translation = Translation(data, valid, table, is_positional)
+                    translation = Translation(data, valid, table, is_positional, cursor.source.file.path)
                     try:
                         rows = translation.translate(part, self.counts.quadrants)
                     except SchemaMismatchError as error:
@@ -315,7 +315,8 @@ class _Numbering(Struct, frozen=True):
         changes = self._changes(group, numbers)
         version = group.version.number
         if group.error is not None:
-            yield QuarantinedRows(group.table, version, group.definition, placed(group.error, changes), changes)
+            error = placed(group.error, changes).located(commit_ts=group.rows["ts"][0].as_py())
+            yield QuarantinedRows(group.table, version, group.definition, error, changes)
             return
         for begin in range(0, changes.num_rows, batch_rows):
             yield ChangeBatch(group.table, version, group.definition, changes.slice(begin, batch_rows))

@@ -28,11 +28,11 @@ from strata_cdc.schema.history.versions import (
     VersionPosition,
 )
 from strata_cdc.schema.model.definition import TableName, definition_from_json
+from strata_cdc.schema.model.quadrants import DdlKind
 from strata_cdc.schema.model.row_effects import ALL_ROWS_GO, read_again
 from strata_cdc.schema.tracker.reporter import Reporter
 from strata_cdc.schema.tracker.source_schema import SourceSchema
 from strata_cdc.schema.tracker.transactions import TrackedChange
-from strata_cdc.ticdc.ddl_kinds import DdlKind
 from strata_cdc.ticdc.landed_rows import SegmentRows
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ Not here: slices of landed segments (`decode_slice.py`), tracking (`tracking/tra
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -160,7 +161,11 @@ def decode_files(
 
     def lookup(table: TableName, seq: int) -> TableVersion:
         version = history.at(table, AtSeq(seq))
-        return versions.setdefault((table, version.version_id), TableVersion(version.version_id, version.definition))
+        key = (table, version.version_id)
+        if key not in versions:
+            near = partial(history.neighbours, *key)
+            versions[key] = TableVersion(version.version_id, version.definition, near)
+        return versions[key]
 
     request = _DecodeRequest(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles(), plain or {})
     for path in in_stream_order(paths):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.config.engines import Engine, choose_engine
 from strata_cdc.errors import Transient
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
-from strata_cdc.pipeline.decode.read_segment import read_landed_slice
 from strata_cdc.startup.spark import why_no_spark
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _decode_all(
     stopped = Event()
 
     def read(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
-        for step in read_landed_slice(piece):
+        for step in tasks[0].read(piece):
             if stopped.is_set():
                 raise _StoppedError("decoding was stopped")
             yield step

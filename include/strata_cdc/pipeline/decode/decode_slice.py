@@ -4,7 +4,7 @@ Not here: planning (`pipeline/plan/plan_slices.py`), decoding (`changes/`), writ
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from strata_cdc.runs.run_folder import (
     read_plan,
     write_decoded,
 )
+from strata_cdc.runs.run_past import neighbours_of
 from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.tables.layout import changes_url
 from strata_cdc.tables.limits import FileLimits
@@ -32,9 +33,10 @@ from strata_cdc.tables.write import ChangeWriter
 from strata_cdc.unforeseen import as_told, may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from strata_cdc.changes.port import ReadSlice
+    from strata_cdc.changes.plan import Slice
+    from strata_cdc.changes.port import Hole, ReadSlice
     from strata_cdc.config.engines import EngineChoice
     from strata_cdc.errors import StrataError
     from strata_cdc.runs.run_plan import PlannedSlice
@@ -51,6 +53,11 @@ class DecodeTask(Struct, frozen=True):
     """Folder of the source's change tables, where files are written that a commit can name."""
     plan: tuple[str, str, int] | None = None
     """Where another process finds the task: the run's URL, the plan's digest, the task's number."""
+
+    def read(self, piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+        """Reads rows of the slice, as `ReadSlice`."""
+        run_url = self.staging.rpartition("/")[0]
+        return read_landed_slice(piece, partial(neighbours_of, run_url))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickled, it is its number: thousands of tasks have the same definitions."""
@@ -89,14 +96,14 @@ def _tasks_of(run_url: str, digest: str) -> list[DecodeTask]:
 
 
 def decode_slice_to_files(
-    task: DecodeTask, limits: FileLimits = FileLimits(), *, read: ReadSlice = read_landed_slice
+    task: DecodeTask, limits: FileLimits = FileLimits(), *, read: ReadSlice | None = None
 ) -> list[StagedFile]:
     """Decodes one of `planned_tasks`; the same task gives the same files, by name and content.
 
     Args:
         task: The slice.
         limits: How large files become.
-        read: Reads the slice's rows, by the kind of its source.
+        read: Reads the slice's rows instead of the task itself.
 
     Raises:
         CorruptEventError: With file, offset and GTID; nothing of the slice is to be used.
@@ -111,7 +118,7 @@ def decode_slice_to_files(
         limits=limits,
         changes=task.changes,
     ) as writer:
-        for step in read(piece):
+        for step in (read or task.read)(piece):
             if isinstance(step, ChangeBatch):
                 writer.write(step)
             elif isinstance(step, QuarantinedRows):
@@ -128,7 +135,7 @@ class SliceOutcome(Struct, frozen=True):
     """The tables without files, and why."""
 
 
-def decode_table_by_table(task: DecodeTask, *, read: ReadSlice = read_landed_slice) -> SliceOutcome:
+def decode_table_by_table(task: DecodeTask, *, read: ReadSlice | None = None) -> SliceOutcome:
     """As `decode_slice_to_files`; what cannot be decoded as a whole is decoded a table at a time, so that a fault costs
     the rows of its own table alone. One of the slice's events costs all of its tables.
 

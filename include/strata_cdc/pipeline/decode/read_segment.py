@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.changes.plan import Slice
-    from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
+    from strata_cdc.changes.port import ChangeBatch, Hole, Near, QuarantinedRows
 
 
-def read_landed_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
-    """The rows of a slice, as `ReadSlice`.
+def read_landed_slice(piece: Slice, near: Near | None = None) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    """The rows of a slice, as `ReadSlice`; `near` gives the versions next to that of a table, which only errors name.
 
     Raises:
         StrataError: As the way of reading.
     """
-    return read_sink_slice(piece) if has_rows(piece.segment) else read_slice(piece)
+    return read_sink_slice(piece) if has_rows(piece.segment) else read_slice(piece, near=near)

@@ -11,10 +11,12 @@ from strata_cdc.landing.place_prepared import UNNAMED
 from strata_cdc.runs.run_past import EarlierTable
 from strata_cdc.schema.history.column_lifetimes import column_lives
 from strata_cdc.schema.history.lineage import lineage
+from strata_cdc.schema.history.neighbours import find_neighbours
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import EVERY_TABLE, every_table_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.table_intervals import UNPUBLISHED, TableIntervalLedger
+from strata_cdc.ticdc.landed_slice import has_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +44,7 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
     unlogged = _unlogged(store, source, last_seq)
     of_databases = store.timeline(source, {every_table_of(name.database) for name in names})
     unpublished = _unpublished(TableIntervalLedger(engine), source, plan)
+    planned = _versions_of_binlogs(plan)
     for name in names:
         past = EarlierTable(name.database, name.table)
         with failing.note(name):
@@ -59,8 +62,22 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
                 column_lives(store, entries),
                 tuple(sorted(own)),
                 tuple(sorted(unpublished.get((name.database, name.table), ()))),
+                {
+                    version: near
+                    for version in planned.get(name, ())
+                    if (near := find_neighbours(name, entries, version, store.definition))
+                },
             )
         yield past
+
+
+def _versions_of_binlogs(plan: RunPlan) -> dict[TableName, list[int]]:
+    """The versions of a plan, by table; none of a sink, whose rows were held against theirs when they landed."""
+    versions: dict[TableName, list[int]] = {}
+    if not any(has_rows(piece.segment) for piece in plan.slices[:1]):
+        for version in plan.versions:
+            versions.setdefault(TableName(version.database, version.table), []).append(version.version_id)
+    return versions
 
 
 def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:

@@ -16,6 +16,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError, Permanent
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.quality.check.crossed_rows import crossed_rows
 from strata_cdc.quality.check.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata_cdc.quality.check.progress import CheckProgress
@@ -39,12 +40,11 @@ from strata_cdc.store.withheld import ASIDE
 from strata_cdc.tables.layout import interval_key
 from strata_cdc.tables.pinned import find_damage
 from strata_cdc.tables.quarantine import put_in_quarantine
-from strata_cdc.ticdc.crossed_rows import crossed_in
 from strata_cdc.ticdc.landed_rows import COMMITS
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.files.storage import Folder
     from strata_cdc.quality.checks.before_after import Firsts
@@ -185,6 +185,7 @@ def check_interval(
                     *_missing_transactions(plan, interval),
                     *_undecoded(decoded, interval),
                     *unlogged_changes(plan, interval),
+                    *crossed_rows(plan, interval, decoded),
                     *(_left_out(file, damage.get(file.url)) for file in unreadable),
                 ],
                 {table: images for (start, table), images in earlier.items() if start == interval.start},
@@ -390,24 +391,6 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
     )
 
 
-def _crossed(plan: RunPlan, interval: Interval) -> Iterator[Failure]:
-    """Rows that a TiDB node wrote under another schema than the one valid at their commit: published where they are
-    exact, else in quarantine."""
-    mine = [piece for piece in plan.slices if piece.interval_start == interval.start]
-    counts = crossed_in(mine, interval.first_seq + 1, interval.last_seq)
-    planned = {(table.database, table.table) for table in plan.of_interval(interval)}
-    for (database, table, kind, quadrant), rows in counts.items():
-        if (database, table) in planned:
-            yield Failure(
-                table=full_name(database, table),
-                check="rows_have_the_valid_schema",
-                column=None,
-                severity=Severity.WARNING,
-                message=f"{counted(rows, 'row')} of {quadrant}, around {kind}",
-                unexpected_rows=rows,
-            )
-
-
 def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Changes of rows that have no row event: a replay of the table must consider them."""
     removed = [
@@ -429,7 +412,7 @@ def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
         for statement in plan.statements
         if statement.interval == interval.start
     ]
-    return [*removed, *logged, *_crossed(plan, interval)]
+    return [*removed, *logged]
 
 
 def _of_statement(statement: StatementLogged) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from strata_cdc.errors import SchemaGapError, UnknownSourceError
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.sets import Gtid
+from strata_cdc.schema.history.neighbours import find_neighbours
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime, StreamPosition
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.position.binlog_position import BinlogPosition
     from strata_cdc.position.port import Executed
+    from strata_cdc.schema.history.neighbours import Neighbour
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import StoredEntry, TrackedFile, TrackedPosition
     from strata_cdc.schema.model.definition import TableName
@@ -152,6 +154,10 @@ class History:
         seqs = self._timeline(table).seqs
         following = bisect_right(seqs, seq)
         return seqs[following] - 1 if following < len(seqs) else max(seq, self.tracked.seq)
+
+    def neighbours(self, table: TableName, version_id: int) -> tuple[Neighbour, ...]:
+        """The versions of a table before and after a valid one, with other columns."""
+        return find_neighbours(table, self._timeline(table).entries, version_id, self._store.definition)
 
     def after(self, table: TableName, seq: int) -> SchemaVersion:
         """The version that is valid after a transaction, for callers that read the table itself: a snapshot at the end
