@@ -11,11 +11,13 @@ from strata_cdc.cli.engine_steps import run_job
 from strata_cdc.cli.main import run
 from strata_cdc.errors import Permanent
 from strata_cdc.pipeline.steps import CHECK
+from tests.docs.reader import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SETTINGS = 'lake = "lake"\nstore = "sqlite:///{folder}/s.db"\n[sources.shop]\nconnection = "x"\n'
+BINLOG = REPOSITORY / "tests/binlog/golden/mixed.binlog"
 RUN = "20261121T033000Z-20261121T033500Z-shop-rows-0f1e2d3c4b"
 
 
@@ -58,6 +60,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         ("track nope.000001 --store sqlite:///n.db", 2, "there is no such file (nope.000001)"),
         ("schema show --store sqlite:///n.db", 3, "there is no store at sqlite:///n.db"),
         ("schema history --store sqlite:///n.db --source shop", 3, "there is no store at sqlite:///n.db"),
+        (f"decode {BINLOG} --store sqlite:///n.db --out -", 3, "there is no store at sqlite:///n.db"),
         ("status", 0, ""),
         ("intervals", 0, ""),
         ("retain", 0, ""),

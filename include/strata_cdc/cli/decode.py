@@ -270,9 +270,9 @@ def _versioned(
     versions: VersionStore
     if store:
         from strata_cdc.schema.history.sql_store import SchemaStore
-        from strata_cdc.store.database import open_store
+        from strata_cdc.store.database import OnMissing, open_store
 
-        versions = SchemaStore(open_store(store))
+        versions = SchemaStore(open_store(store, OnMissing.REFUSE))
     else:
         tracked = track_in_memory(
             files, source, baseline, lower_case_table_names=lower_case_table_names, skip_corrupt=skip_corrupt
