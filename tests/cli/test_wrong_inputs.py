@@ -61,6 +61,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         ("schema show --store sqlite:///n.db", 3, "there is no store at sqlite:///n.db"),
         ("schema history --store sqlite:///n.db --source shop", 3, "there is no store at sqlite:///n.db"),
         (f"decode {BINLOG} --store sqlite:///n.db --out -", 3, "there is no store at sqlite:///n.db"),
+        ("check --dry-run --table a.b", 2, "no version of a.b is known (source shop)"),
         ("status", 0, ""),
         ("intervals", 0, ""),
         ("retain", 0, ""),

@@ -95,9 +95,10 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
 def _show_table(source: Source, table: str, *, as_json: bool) -> int:
     """Shows what would be checked of a table; exit code 2 if something is wrong with the user's expectations of it."""
     from strata_cdc.quality.check.own_at_versions import what_is_checked
-    from strata_cdc.store.database import open_store
+    from strata_cdc.store.database import OnMissing, open_store
 
-    checked = what_is_checked(open_store(source.store_url), source.name, table_name(table), source.settings.checks)
+    engine = open_store(source.store_url, OnMissing.EMPTY)
+    checked = what_is_checked(engine, source.name, table_name(table), source.settings.checks)
     if as_json:
         print_report(checked.to_json(), as_json=True)
     else:
