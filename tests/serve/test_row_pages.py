@@ -97,6 +97,17 @@ def test_rows_of_now_and_of_then(pages: tuple[httpx.Client, str]) -> None:
     assert HOSTILE.replace("'", "''") in then
 
 
+def test_a_place_in_a_file_is_no_moment_of_rows(pages: tuple[httpx.Client, str], server: MysqlServer) -> None:
+    file, offset, *_ = server.run_sql("SHOW BINARY LOG STATUS").splitlines()[1].split("\t")
+    for at, link, moment in ((pages[1], "Rows as they were", True), (f"{file}:{offset}", "Rows as they are", False)):
+        answer = pages[0].get("/table", params={"source": "s", "database": "shop", "table": "people", "at": at})
+        assert answer.status_code == 200
+        assert link in text_of(answer)
+        href = unescape(re.findall(r'href="(rows[^"]*)"', answer.text)[0])
+        assert ("at=" in href) == moment
+        assert pages[0].get(f"/{href}").status_code == 200
+
+
 def test_conditions(pages: tuple[httpx.Client, str]) -> None:
     assert "1 row," in rows(pages, "people", at=pages[1], where="name = 'ann'")
     assert "0 rows" in rows(pages, "people", where="id > 1")

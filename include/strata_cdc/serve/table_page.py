@@ -18,7 +18,7 @@ from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemov
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.identified_tables import Identified, Renames, renames_between
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.stream_positions import AtBinlog, AtSeq
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.serve.lanes import TableAncestry, lineage_of
 from strata_cdc.serve.pictures import Band, Period, bands, bars
@@ -83,6 +83,8 @@ class AtView(Struct, frozen=True):
     """Up to when the stream has been tracked (microseconds UTC)."""
     is_later: bool = False
     """Whether a later time was requested."""
+    moment: str = ""
+    """The point in the form that moments of rows have; empty for a place in a server's file, which is none."""
 
 
 class TableView(Struct, frozen=True):
@@ -194,7 +196,15 @@ def _at(
     keys = tuple(described_key(key) for key in version.definition.keys)
     is_later = bool(point) and position == AtSeq(tracked.seq) and not COMMIT_STEP.fullmatch(point)
     statement = create_statement(store, source.name, name, version)
-    return AtView(version, columns, keys, statement, tracked=tracked.committed_at, is_later=is_later)
+    return AtView(
+        version,
+        columns,
+        keys,
+        statement,
+        tracked=tracked.committed_at,
+        is_later=is_later,
+        moment="" if isinstance(position, AtBinlog) else point,
+    )
 
 
 def _order_of(timeline: Sequence[ShownChange], version: SchemaVersion) -> tuple[int, int, int]:
