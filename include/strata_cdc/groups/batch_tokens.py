@@ -5,13 +5,21 @@ Not here: the texts of such tokens (`streams/token_texts.py`), one token (`vecto
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from strata_cdc.position.token_packed import growing, packed_place
-from strata_cdc.streams.token_texts import Growth, SpanTokens, heads_of, joined_tokens, tokens_of, tokens_one_by_one
+from strata_cdc.streams.token_texts import (
+    MANY,
+    Growth,
+    SpanTokens,
+    heads_of,
+    joined_tokens,
+    tokens_of,
+    tokens_one_by_one,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +30,6 @@ if TYPE_CHECKING:
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.token_packed import PackedPlace
     from strata_cdc.streams.token_texts import TokenHeads
-
-_MANY: Final = 48
-"""From this number of transactions on, columns are faster than one transaction at a time."""
 
 
 class _Moving(Struct, frozen=True, eq=False):
@@ -87,7 +92,7 @@ class _Segment(Struct, frozen=True, eq=False):
 class GroupBatchTokens:
     """Makes the tokens of a batch."""
 
-    def __init__(self, batch: GroupBatch, parts: Sequence[GroupTransactions], many: int = _MANY) -> None:
+    def __init__(self, batch: GroupBatch, parts: Sequence[GroupTransactions], many: int = MANY) -> None:
         """Takes the batch, its parts, and from how many transactions on it makes columns."""
         self._batch, self._parts, self._many = batch, parts, many
         borders, met = {0, len(batch.due)}, set[str]()
