@@ -121,7 +121,7 @@ def test_nothing_that_logs_in_is_waited_for_in_vain():
 @pytest.mark.parametrize("seed", range(24))
 def test_what_is_no_answer_of_mysql(seed, tmp_path):
     """Random bytes, or a right packet that was damaged, at any step of a landing."""
-    limits = ServerLimits(connect_seconds=0.5, silence_seconds=0.5, lock_seconds=0.5)
+    limits = ServerLimits(connect_seconds=0.5, silence_seconds=0.5, lock_seconds=0.5, owner_seconds=0)
     chance = random.Random(seed)
     step = chance.randrange(6)
 

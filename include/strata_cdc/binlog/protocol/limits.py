@@ -19,6 +19,9 @@ class ServerLimits:
     """The protocol's largest packet; more than the schema of any server."""
     lock_seconds: float = 60
     """For an answer about a lock, besides the time that the server itself waits for it."""
+    owner_seconds: float = 5
+    """So long at least the server waits for another owner of a lock: it takes a moment to notice that a killed client
+    has ended."""
     silence_seconds: float = 60
     """A stream that brings nothing for this time, not even heartbeats, is dead."""
     idle_seconds: float = 600

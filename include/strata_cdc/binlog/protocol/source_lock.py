@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
 
-_WAIT_SECONDS = 5.0
-"""The server takes a moment to notice that a killed client has ended."""
 _IDLE_SECONDS = 31_536_000
 
 
@@ -29,7 +27,7 @@ class SourceLock:
         name: str,
         purpose: str = "lands the same source",
         *,
-        wait_seconds: float = _WAIT_SECONDS,
+        wait_seconds: float = 0,
     ) -> None:
         """No lock is taken yet.
 
@@ -37,11 +35,10 @@ class SourceLock:
             address: The server.
             name: Name of the lock.
             purpose: What its owner does, for the message that another process gets.
-            wait_seconds: How long to wait for another owner; at least as long as the server needs to notice that a
-                killed owner has ended.
+            wait_seconds: How long to wait for another owner, if that is longer than the address's limits say.
         """
         self._address, self._purpose = address, purpose
-        self._wait_seconds = max(_WAIT_SECONDS, wait_seconds)
+        self._wait_seconds = max(address.limits.owner_seconds, wait_seconds)
         # The server allows names of up to 64 characters.
         self._key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
         self._connection: pymysql.Connection[Any] | None = None
