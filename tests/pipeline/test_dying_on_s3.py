@@ -31,12 +31,12 @@ def test_killed_before_and_after_each_request(tmp_path: Path, store: StoreProxy)
     assert {death for _, death, _, _, _ in deaths} == set(DEATHS)
     assert [survived for *_, survived, _, _ in deaths] == [False] * (len(deaths) - 1) + [True]
     # Files of three tables, the note of the interval, a new table, three commits.
-    assert len(deaths) > 14
+    assert len({number for number, *_ in deaths}) > 7
     for number, death, _, before, after in deaths:
         assert all(rows in allowed for rows, allowed in zip(before, ((2, 5), (2, 5), (0, 3)), strict=True)), (
             number,
             death,
         )
         assert after == [5, 5, 3], (number, death)
-    assert deaths[0][3] == [2, 2, 0]
+    assert [2, 2, 0] in [before for _, _, _, before, _ in deaths]
     assert deaths[-1][3] == [5, 5, 3]
