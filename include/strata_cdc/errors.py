@@ -146,6 +146,11 @@ class StrataError(Exception):
                 setattr(self, name, value)
         return self
 
+    def across(self, crossing: Crossing | None) -> Self:
+        """Sets on which side of which DDL the rows lie that it is about, and returns the same error."""
+        self.crossing = crossing
+        return self
+
     def facts(self) -> ErrorFacts:
         """The facts that are stored, and printed as JSON."""
         return ErrorFacts(
@@ -283,10 +288,6 @@ class SchemaGapError(BadData, page="schema-history"):
 class SchemaMismatchError(BadData, page="schema-history"):
     """A TABLE_MAP contradicts the schema version that would decode it, or rows are of another schema than the one that
     is valid where they are."""
-
-    def __init__(self, message: str, *, crossing: Crossing | None = None, **where: object) -> None:
-        super().__init__(message, **where)  # type: ignore[arg-type]
-        self.crossing = crossing
 
 
 class DdlError(BadData, page="schema-history"):

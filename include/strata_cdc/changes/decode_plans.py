@@ -180,10 +180,9 @@ def _mismatch(
     return SchemaMismatchError(
         message,
         table=str(name),
-        crossing=crossing,
         remedy="The schema history does not have what the server had here: look at `strata schema history "
         f"--table {name}`, and track the stream again with the right baseline.",
-    )
+    ).across(crossing)
 
 
 def _counted(table_map: TableMap, refused: StrataError | None) -> MapPlan:

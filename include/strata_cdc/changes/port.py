@@ -107,13 +107,13 @@ Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
     """A copy of an error with the position of the first row."""
     placed = type(error)(error.message, remedy=error.remedy, table=error.table, commit_ts=error.commit_ts)
-    placed.crossing = error.crossing
     names = rows.schema.names
     first = {
         name: rows.column(len(names) - 1 - names[::-1].index(name))[0].as_py()
         for name in ("_gtid", "_binlog_file", "_binlog_pos")
     }
-    return placed.located(gtid=first["_gtid"], file=first["_binlog_file"], offset=first["_binlog_pos"])
+    placed = placed.located(gtid=first["_gtid"], file=first["_binlog_file"], offset=first["_binlog_pos"])
+    return placed.across(error.crossing)
 
 
 # Rows that a plan has cut into slices -------------------------------------------------------------

@@ -73,5 +73,4 @@ def error_of(facts: ErrorFacts) -> StrataError:
     known = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
     kind = known.get(name, Permanent)
     error = kind(message, **fields) if issubclass(kind, StrataError) else Permanent(message, **fields)
-    error.crossing = crossing
-    return error
+    return error.across(crossing)

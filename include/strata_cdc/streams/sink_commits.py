@@ -88,7 +88,7 @@ class SinkCommits:
             return changes
         # No value is at fault: the rows are whole, and of another schema.
         faults = pa.array([[]] * rows.num_rows, VALUE_FAULTS)
-        reason = SchemaMismatchError(error.message, remedy=error.remedy, table=str(table), crossing=error.crossing)
+        reason = SchemaMismatchError(error.message, remedy=error.remedy, table=str(table)).across(error.crossing)
         return QuarantinedRows(table, None, definition, reason, changes.batch, faults)
 
     def _definition(self, text: str) -> TableDefinition:

@@ -96,7 +96,7 @@ def _rows(
         some = _numbered(batch.slice(begin, end - begin), table.version_id)
         if part.error is not None:
             why = part.error
-            error = SchemaMismatchError(why.message, remedy=why.remedy, table=str(table.name), crossing=why.crossing)
+            error = SchemaMismatchError(why.message, remedy=why.remedy, table=str(table.name)).across(why.crossing)
             at = placed(error, some).located(commit_ts=rows.commit_ts(int(seqs[begin])))
             yield QuarantinedRows(table.name, table.version_id, definition, at, some)
             continue

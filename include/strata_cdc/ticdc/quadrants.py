@@ -124,9 +124,8 @@ class Translation(Struct, frozen=True):
             raise SchemaMismatchError(
                 reason,
                 table=str(self.data.table),
-                crossing=self._crossing(error.ddl),
                 remedy="They are kept as they were read. Compare them with TiDB's rows.",
-            ) from error
+            ).across(self._crossing(error.ddl)) from error
         self._count(rows, counts)
         counts.dropped += dropped
         return translated
