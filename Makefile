@@ -17,8 +17,7 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # Servers are waited for, so three processes keep two cores busy; unit tests wait for nothing.
 IN_PARALLEL := -n 3 $(TOGETHER)
 UNIT := -m "not mysql and not redis and not spark and not airflow and not browser and not slow"
-OTHER := -m "mysql or redis or spark or airflow or browser or slow"
-# `make check test` runs each test once: the unit tests with check, all others with test.
+# `make check test` runs each test once: all of them with test, where unit tests run while others wait for a server.
 BOTH := $(and $(filter check,$(MAKECMDGOALS)),$(filter test,$(MAKECMDGOALS)))
 
 ##@ Use it
@@ -48,7 +47,7 @@ airflow: ## Any command of Airflow on what `make up` started: make airflow ARGS=
 .PHONY: check format test bench soak fuzz site pictures lock clean help
 check: setup ## Format, lint, types, layers, dead code, spelling, and the unit tests
 	@scripts/check.sh $(SOURCES)
-	@$(PYTHON) -m pytest -q -p no:cacheprovider -n 2 $(TOGETHER) $(UNIT)
+	@$(if $(BOTH),,$(PYTHON) -m pytest -q -p no:cacheprovider -n 2 $(TOGETHER) $(UNIT))
 
 format: ## Format all code, and fix what ruff can fix
 	@.venv/bin/ruff format $(SOURCES)
@@ -56,7 +55,7 @@ format: ## Format all code, and fix what ruff can fix
 
 test: $(if $(BOTH),check) ## Every test, those on a real MySQL, Spark and Airflow included, in three processes; CASE=path runs one
 	@scripts/setup.sh tests
-	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL) $(if $(BOTH),$(OTHER)))
+	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL))
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
