@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["wheel"]
 
-pytestmark = [pytest.mark.mysql, pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.mysql, pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow),
+    # Installing a second Airflow is a tenth of all that `make test` costs.
+    pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="STRATA_SOAK is not set: make soak"),
+]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OLDEST, *NEWER = ("3.1", "3.2")
-"""The versions of Airflow that the repository's own environment does not have; `airflow_X.txt` names the packages."""
-IN_SOAK = pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="STRATA_SOAK is not set: make soak")
+VERSIONS = ("3.1", "3.2")
+"""Those of Airflow that the repository's own environment does not have; `airflow_X.txt` names the packages."""
 SECONDS = 600
 DAGS = {
     # Folders of these names are on the path of many: Strata's wheel has none.
@@ -157,7 +160,7 @@ def uv(*words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("version", [OLDEST, *(pytest.param(newer, marks=IN_SOAK) for newer in NEWER)])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_ingest_binlog_runs_in_it(version: str, wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
     make_as_new(server)
     airflow = TheirAirflow(tmp_path, server.url)

@@ -1,19 +1,14 @@
-"""A real standalone cluster, of which a worker is killed: the decode job gives the same files, by name and content, as
-a process without Spark; `strata_cdc.sql` of a user's own program runs on the cluster that spark-submit names."""
+"""`strata_cdc.sql` of a user's own program runs on the cluster that spark-submit names. (Of which a worker is killed:
+`test_apart.py`.)"""
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.config.engines import Engine, EngineSettings
-from strata_cdc.pipeline.decode.decode_here import decode_here
 from tests.past.past_world import PastWorld
 from tests.spark.cluster import start_cluster
-from tests.spark.test_decode_slices import ROWS, decoded, planned
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.mysql_server import MysqlServer
     from tests.spark.cluster import Cluster
-
-__all__ = ["planned"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.spark]
 PROGRAM = """
@@ -43,29 +36,8 @@ except QueryError as error:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with start_cluster(tmp_path_factory.mktemp("cluster"), workers=2) as running:
+    with start_cluster(tmp_path_factory.mktemp("cluster"), workers=1) as running:
         yield running
-
-
-def test_a_worker_that_is_killed_takes_no_row_along(planned: tuple[Any, str], cluster: Cluster) -> None:
-    _, run_url = planned
-    assert decode_here(run_url, EngineSettings(Engine.LOCAL)).rows == ROWS
-    without_spark, killed = decoded(run_url), []
-
-    def kill() -> None:
-        """As soon as it has started the process that decodes."""
-        worker = cluster.workers[0]
-        wait_until(worker.children)
-        killed.extend(worker.children())
-        worker.kill()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    done = cluster.submit("decode_slices.py", "--run-url", run_url)
-    killer.join()
-    assert killed, "the job was over before"
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert decoded(run_url) == without_spark
 
 
 def test_a_program_under_spark_submit(server: MysqlServer, cluster: Cluster, tmp_path: Path) -> None:
