@@ -151,7 +151,9 @@ def decode_all(path: str, end: int | None = None) -> int:
         whole = Slice("bench", path, binlog.name, 4, size, 4, 1, 0, 0)
         plans = DecodePlans(lambda table, _: versions.get(str(table)), wanted=lambda _: True)
         try:
-            for step in decode_blocks(RowReader(binlog, plans).read(read_windows(binlog, whole.ranges())), binlog.name):
+            for step in decode_blocks(
+                RowReader(binlog, plans).read_blocks(read_windows(binlog, whole.ranges())), binlog.name
+            ):
                 if isinstance(step, ChangeBatch):
                     rows += step.batch.num_rows
         except Exception:

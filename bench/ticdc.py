@@ -86,7 +86,7 @@ def measure(name: str, form: FeedForm, changes: list[Row], folder: str) -> None:
     feed.checkpoint(changes[-1].ts + 1)
     settings = settings_of(form)
     contents = read_contents(folder)
-    history = SinkHistory.of(contents.schema_files)
+    history = SinkHistory.from_files(contents.schema_files)
     version = history.version("shop/orders", START)
     file = contents.sequences[0].files[0]
     size, held = path.stat().st_size / 1e6, [0]

@@ -81,7 +81,7 @@ def row_history(
 
     with PastRows(load_settings(os.environ).source(source)) as rows:
         words = [str(value) for value in key]
-        lines = rows.history(TableName.of(table), words, where=where, since=since, until=until)
+        lines = rows.history(TableName.parse(table), words, where=where, since=since, until=until)
         return [history_object(line) for line in lines]
 
 
@@ -110,7 +110,7 @@ def row_blame(
     from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  as above
 
     with PastRows(load_settings(os.environ).source(source)) as rows:
-        return list(blame_objects(rows.blame(TableName.of(table), [str(value) for value in key], at=at)))
+        return list(blame_objects(rows.blame(TableName.parse(table), [str(value) for value in key], at=at)))
 
 
 def row_diff(
@@ -140,4 +140,4 @@ def row_diff(
 
     with PastRows(load_settings(os.environ).source(source)) as rows:
         words = [str(value) for value in key]
-        return list(diff_objects(rows.diff(TableName.of(table), words, since=since, until=until)))
+        return list(diff_objects(rows.diff(TableName.parse(table), words, since=since, until=until)))

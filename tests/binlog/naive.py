@@ -49,7 +49,7 @@ class Naive:
             table_map = self.maps[int.from_bytes(buffer[position + 19 : position + 25].tobytes(), "little")]
             counts = self.tables[table_map.database, table_map.table]
             counts[0] += 1
-            widths = CellWidths.of(table_map)
+            widths = CellWidths.from_table_map(table_map)
             counts[1] += count_rows(buffer, position, position + length, event.event_type, widths, form)
         return isinstance(event, Xid | XaPrepare)
 

@@ -160,10 +160,10 @@ def test_a_replica_identity_that_is_in_use(server, tmp_path):
     first, second = BinlogStream.open(address_of(server)), BinlogStream.open(address_of(server))
     seen = encode_gtid_set(executed(server))
     try:
-        items = first.read(seen, Until.CLOSED)
+        items = first.read_events(seen, Until.CLOSED)
         with interposed(lambda _: uuid.UUID(int=7), (uuid, "uuid4")):
             next(items)
-            next(second.read(seen, Until.CLOSED))
+            next(second.read_events(seen, Until.CLOSED))
         with pytest.raises(SourceUnavailableError, match="replica with the same server_uuid"):
             for _ in items:
                 pass

@@ -77,14 +77,14 @@ class World:
         if kind == "live":
             yield from self._live(self.landed.executed_at(after))
         elif kind == "landed":
-            yield from LandedSource(self.landed, after).read()
+            yield from LandedSource(self.landed, after).read_items()
         else:
-            yield from FileSource(self.files).read()
+            yield from FileSource(self.files).read_items()
 
     def _live(self, executed: GtidSet) -> Iterator[Item]:
         with closing(BinlogStream.open(self.address)) as stream:
-            items = stream.read(encode_gtid_set(executed), Until.END_OF_BINLOG)
-            yield from LiveSource(items, executed, "uuid").read()
+            items = stream.read_events(encode_gtid_set(executed), Until.END_OF_BINLOG)
+            yield from LiveSource(items, executed, "uuid").read_items()
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def rows_of(found: Transactions) -> list[dict[str, Any]]:
     batch, binlog = found.batch, found.bytes()
     whole = Range(int(batch.begins[0]), int(batch.ends[-1]), int(batch.positions[0]), batch.first_seq, 0)
     reader = RowReader(binlog, DecodePlans(None, wanted=lambda _: True, on_mismatch=OnMismatch.FAIL))
-    steps = decode_blocks(reader.read(read_windows(binlog, [whole], found.chain())), binlog.name)
+    steps = decode_blocks(reader.read_blocks(read_windows(binlog, [whole], found.chain())), binlog.name)
     rows = [
         {"table": str(step.table), **row}
         for step in steps
@@ -145,7 +145,7 @@ def test_each_file_has_a_beginning_and_an_end(world: World, kind: str) -> None:
     starts = [item for item in items if isinstance(item, FileStart)]
     assert [start.binlog_file for start in starts] == [path.rpartition("/")[2] for path in world.files]
     assert [start.previous for start in starts] == [
-        item.previous for item in FileSource(world.files).read() if isinstance(item, FileStart)
+        item.previous for item in FileSource(world.files).read_items() if isinstance(item, FileStart)
     ]
     reached = 0
     for item in items:
@@ -166,7 +166,7 @@ def test_every_kind_gives_the_tracker_the_same_versions(world: World, kind: str)
         return [(one.name, one.gtid, one.fingerprint, one.gtid_executed) for one in store.all_entries("s")]
 
     class Read:
-        def read(self) -> Iterator[Item]:
+        def read_items(self) -> Iterator[Item]:
             return world.read(kind)
 
     assert versions(Read()) == versions(FileSource(world.files))
@@ -204,7 +204,7 @@ def pieces(path: str, most: int) -> Iterator[EventBytes | Control]:
 @pytest.mark.parametrize("most", [1, 40, 1000, WHOLE])
 def test_the_same_in_pieces_of_any_size(world: World, most: int, in_memory: int) -> None:
     source = LiveSource(pieces(world.files[0], most), GtidSet(), "uuid", memory_bytes=in_memory)
-    assert reported(source.read()) == reported(FileSource(world.files[:1]).read())
+    assert reported(source.read_items()) == reported(FileSource(world.files[:1]).read_items())
 
 
 def test_damage_is_refused_behind_what_stands_before_it(world: World) -> None:
@@ -213,7 +213,7 @@ def test_damage_is_refused_behind_what_stands_before_it(world: World) -> None:
     with open_binlog(world.files[0]) as binlog:
         first, _, third, *_ = read_transactions(binlog)
     data[third.end - first.begin - 10] ^= 0xFF
-    read = LiveSource([*controls, EventBytes(memoryview(bytes(data)), 0)], GtidSet(), "uuid").read()
+    read = LiveSource([*controls, EventBytes(memoryview(bytes(data)), 0)], GtidSet(), "uuid").read_items()
     found = []
     with pytest.raises(ChecksumError):
         found.extend(read)

@@ -188,7 +188,7 @@ def sent(path):
     name = b"binlog.000001"
     rotate = struct.pack("<IBIIIHQ", 0, EventType.ROTATE, 1, 27 + len(name), 0, EventFlag.ARTIFICIAL, 4) + name
     items = [Control(rotate), Control(data[4:begin]), EventBytes(memoryview(data)[begin:], 0)]
-    yield from LiveSource(items, NOTHING, "uuid").read()
+    yield from LiveSource(items, NOTHING, "uuid").read_items()
 
 
 def test_files_of_two_kinds_of_servers(tmp_path):
@@ -197,4 +197,4 @@ def test_files_of_two_kinds_of_servers(tmp_path):
         with open(path, "wb") as file:  # noqa: PTH123 - as above
             file.write(built([]).data)
     with pytest.raises(Usage, match=r"binlog\.000001 is of mysql, and binlog\.000002 of mariadb"):
-        list(FileSource(paths).read())
+        list(FileSource(paths).read_items())

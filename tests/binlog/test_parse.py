@@ -92,7 +92,7 @@ def test_gtids_of_all_ages():
 SETS = st.dictionaries(
     st.sampled_from([Sid(SERVER), Sid(SERVER, "tag_1"), Sid(SERVER.replace("3", "4", 1)), Sid(SERVER, "b" * 32)]),
     st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)).map(lambda p: (p[0], p[0] + p[1])), max_size=6),
-).map(GtidSet.of)
+).map(GtidSet.from_spans)
 
 
 @given(SETS)

@@ -35,13 +35,13 @@ def test_a_segment_is_there_whole_or_not_at_all(tmp_path, form):
     file.append(b"0123456789")
     assert folder.names() == []
     assert file.view().tobytes() == b"head0123456789"
-    assert file.read(9) == b"56789"
+    assert file.read_from(9) == b"56789"
     file.cut(9)
     file.append(b"x")
     file.publish(name)
     file.discard()
     assert folder.names() == [name]
-    assert folder.read(name) == b"head01234x"
+    assert folder.read_file(name) == b"head01234x"
 
 
 def test_a_discarded_segment_leaves_nothing(tmp_path):

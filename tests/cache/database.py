@@ -60,7 +60,7 @@ class Database:
         if after is not None:
             self.rows[table, row] = after
         mine = sum(one.gtid.sid.uuid == UUIDS[self.primary] for one in self.stream)
-        self.stream.append(Write(Gtid.of(UUIDS[self.primary], mine + 1), table, before, after))
+        self.stream.append(Write(Gtid.from_fields(UUIDS[self.primary], mine + 1), table, before, after))
 
     def commit(self) -> None:
         self.executed[self.primary] = len(self.stream)

@@ -53,7 +53,7 @@ class ServerDatabase:
 
     @staticmethod
     def _gtid(sid: Any, number: int) -> Any:
-        return GtidSet.of({sid: [(number, number)]})
+        return GtidSet.from_spans({sid: [(number, number)]})
 
     def write(self, table: str, row: int, customer: int | None) -> None:
         if table == "x":

@@ -25,7 +25,7 @@ def random_set(chance: random.Random) -> GtidSet:
     for _ in range(chance.randrange(5)):
         first = chance.randint(1, 12)
         spans.setdefault(chance.choice(SIDS), []).append((first, first + chance.randrange(6)))
-    return GtidSet.of(spans)
+    return GtidSet.from_spans(spans)
 
 
 def random_domains(chance: random.Random) -> DomainSet:

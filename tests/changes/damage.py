@@ -74,7 +74,7 @@ def spots(path: Path, name: TableName, definition: TableDefinition) -> dict[Valu
         begin = binlog.first_event
         whole = Slice("test", str(path), binlog.name, begin, len(binlog.buffer), begin, 1, 0, 0)
         plans = DecodePlans(lambda *_: TableVersion(1, definition), wanted=name.__eq__)
-        blocks = RowReader(binlog, plans).read(read_windows(binlog, whole.ranges()))
+        blocks = RowReader(binlog, plans).read_blocks(read_windows(binlog, whole.ranges()))
         return dict(found for block in blocks if isinstance(block, RowBlock) for found in _in_block(block))
 
 

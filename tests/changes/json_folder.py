@@ -363,7 +363,7 @@ class JsonSourceStream:
     def position(self) -> SourcePosition:
         return SourcePosition(self._name, CommitNumber(self._name, self._ts))
 
-    def read(self) -> Generator[ChosenTransactions | None]:
+    def read_transactions(self) -> Generator[ChosenTransactions | None]:
         first = sum(line["ts"] <= self._ts for line in self._folder.lines)
         for begin in range(first, len(self._folder.lines), self._most):
             columns = self._folder.columns(begin, self._most)

@@ -155,7 +155,7 @@ def steps(
         lookup = None if definitions is None else (lambda name, _: versions.get(name))
         plans = DecodePlans(lookup, wanted=lambda _: True, on_mismatch=on_mismatch)
         windows = read_windows(binlog, whole.ranges(), chain_of(binlog, whole.begin))
-        yield from decode_blocks(RowReader(binlog, plans).read(windows), binlog.name)
+        yield from decode_blocks(RowReader(binlog, plans).read_blocks(windows), binlog.name)
 
 
 def changes(path: Path, definitions: dict[TableName, TableDefinition] | None) -> list[dict[str, Any]]:

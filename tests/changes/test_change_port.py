@@ -158,7 +158,7 @@ def json_lines(folder: JsonFolder, token: str | None = None, tables: tuple[str, 
     wanted = filter_of(tables, None, frozenset(), folds_names=False)
     request = StreamRequest(World(None, folder.file.parent, name=FEED), tables=tables, heartbeat_seconds=3600)  # type: ignore[arg-type]
     stream = OpenedStream(JsonSourceStream(folder, FEED, wanted.table, token), wanted, request)
-    written = (Writing().lines(span) for span in stream.read())  # type: ignore[arg-type]  # no heartbeat is due
+    written = (Writing().lines(span) for span in stream.read_batches())  # type: ignore[arg-type]  # no heartbeat is due
     return [json.loads(line) for lines in written for line in lines.splitlines()]
 
 

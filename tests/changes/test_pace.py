@@ -56,7 +56,7 @@ def test_what_has_been_given_is_all_there_is_in_front(path: Path, window: int):
         begin = binlog.first_event
         whole = Slice("s", str(path), binlog.name, begin, len(binlog.buffer), begin, 1, 0, 0)
         reader = RowReader(binlog, DecodePlans(None, wanted=lambda _: True))
-        found = reader.read(
+        found = reader.read_blocks(
             read_windows(binlog, whole.ranges(), None, FlushPace(DecodeLimits(window_bytes=window, first_bytes=500)))
         )
         for step in decode_blocks(found, binlog.name):

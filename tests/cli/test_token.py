@@ -21,7 +21,7 @@ EARLY, LATE = (
     for last in (7, 9)
 )
 REBUILT = Token.of("shop", GtidSet.parse(f"{UUID}:1-9"), lineage="b")
-BILLS = Token.of("bills", FilePosition(UUID, BinlogPosition.of("binlog.000042", 1934)))
+BILLS = Token.of("bills", FilePosition(UUID, BinlogPosition.from_offset("binlog.000042", 1934)))
 
 
 @pytest.fixture

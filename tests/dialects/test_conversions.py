@@ -76,7 +76,9 @@ def values_of(column: Column) -> pa.Array:
             # By way of a decimal: integers of Arrow end at 64 bits with a sign.
             plain = Decimal(value) if isinstance(value, int) else value
             made = pa.array([str(plain) if pa.types.is_string(target) else plain]).cast(target)[0]
-            found.append(known.converted(pa.array([made.as_py()], target), Pair.of(column, column))[0].as_py())
+            found.append(
+                known.converted(pa.array([made.as_py()], target), Pair.from_columns(column, column))[0].as_py()
+            )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ReadAgainError):
             continue
     return pa.array([*found, None], target)
@@ -84,7 +86,7 @@ def values_of(column: Column) -> pa.Array:
 
 def by_mirrors(values: pa.Array, step: TypeChange) -> list[Any]:
     """Each value by itself; an error stands for one that is refused."""
-    pair = Pair.of(step.before, step.after, truncates=step.truncates)
+    pair = Pair.from_columns(step.before, step.after, truncates=step.truncates)
     found: list[Any] = []
     for value in values:
         try:

@@ -139,7 +139,7 @@ class ManifestTable(Struct):
             before = manifest.files
         return commits
 
-    def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+    def read_rows(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
         paths = [
             str(self.folder / path)
             for path, interval in self.manifest.files.items()

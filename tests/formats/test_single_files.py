@@ -44,7 +44,7 @@ def test_each_number_that_was_ever_written_is_there(name: str, module: ModuleTyp
 def test_what_lies_before_a_run(tmp_path: Path) -> None:
     plan = RunPlan("s", "r", "/lake", (), tables=(PlannedTable(1, "d", "b", 3, 3),))
     found = read_past(stored(tmp_path, "past-1.json", PAST), plan)
-    past = found.of("d", "b")
+    past = found.earlier_table("d", "b")
     assert past is not None
     ((number, price),) = [life.columns for life in past.lives]
     assert [step.name for step in number.steps] == ["id"]

@@ -79,9 +79,9 @@ def test_what_a_copier_says_has_to_be_readable(shards: Shards) -> None:
     parts = (part for part in shards.sources[0].stream(until="now").spans() if isinstance(part, StreamBatch))
     part = next(part for part in parts if part.unreadable)
     [rows] = part.unreadable
-    assert PositionColumn(f"{rows.table}.id").read(rows).batch.num_rows == 1
+    assert PositionColumn(f"{rows.table}.id").as_changes(rows).batch.num_rows == 1
     with pytest.raises(UnreadableValueError, match="column j: "):
-        PositionColumn(f"{rows.table}.J").read(rows)
+        PositionColumn(f"{rows.table}.J").as_changes(rows)
     # What no hop leads to copies nothing; the copier's rows are not given.
     path = Way([], {world.name: world for world in shards.sources}, [])
     copies = Copies(path, Clocks("g", {}, 1), f"{rows.table}.j")

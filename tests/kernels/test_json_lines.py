@@ -29,9 +29,9 @@ def pieces(draw: st.DrawFn, count: int) -> tuple[LineColumn, list[bytes]]:
         return LineColumn.from_texts(texts, np.array(chosen, np.int64)), [texts[one] for one in chosen]
     texts = draw(st.lists(TEXT, min_size=count, max_size=count))
     if way == "own":
-        return LineColumn(Texts.of(texts)), texts
+        return LineColumn(Texts.from_texts(texts)), texts
     absent = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    return LineColumn(Texts.of(texts), None, np.array(absent)), [
+    return LineColumn(Texts.from_texts(texts), None, np.array(absent)), [
         b"" if gone else text for text, gone in zip(texts, absent, strict=True)
     ]
 
@@ -118,7 +118,7 @@ def test_lines_that_are_not_there_are_refused(borders, lines):
         LineColumn.from_texts([b"a", b"b"], np.array([0, 2])),
         LineColumn.from_texts([b"a", b"b"], np.array([0, -1])),
         LineColumn.from_texts([b"a", b"b"], np.array([0])),
-        LineColumn(Texts.of([b"a", b"b"])),
+        LineColumn(Texts.from_texts([b"a", b"b"])),
     ],
 )
 def test_a_line_without_a_text_is_refused(piece):

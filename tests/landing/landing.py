@@ -49,7 +49,7 @@ def executed(server: MysqlServer) -> Executed:
 
 def purged(server: MysqlServer) -> Executed:
     """What had been executed before the first file that the server still has."""
-    return next(iter(FileSource([str(server.binlogs()[0])]).read())).previous
+    return next(iter(FileSource([str(server.binlogs()[0])]).read_items())).previous
 
 
 def assert_is_the_servers(server: MysqlServer, lake: Path | str) -> list:

@@ -75,7 +75,7 @@ def test_every_point_has_all_of_its_forms(tmp_path_factory, segments):
         assert stream.executed_at(record.seq) == executed
         assert stream.seq_at(executed) == record.seq
         assert stream.record_at(record.seq) == (segment, record)
-        position = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+        position = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos)
         assert stream.seq_at_position(position) == record.seq - 1
 
 
@@ -101,7 +101,7 @@ def test_points_that_are_not_in_the_stream(tmp_path):
         with pytest.raises(Usage, match="never was"):
             stream.seq_at(GtidSet.parse(text))
     with pytest.raises(Usage, match="nothing has landed"):
-        stream.seq_at_position(BinlogPosition.of("binlog.000009", 4))
+        stream.seq_at_position(BinlogPosition.from_offset("binlog.000009", 4))
     with pytest.raises(Usage, match="the last is 3"):
         stream.executed_at(4)
     with pytest.raises(Usage, match="the last is 3"):

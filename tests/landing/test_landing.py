@@ -243,7 +243,7 @@ def test_look_ups(server, lake):
         assert stream.seq_before(record.committed_at + 1) == max(
             other.seq for other in records if other.committed_at <= record.committed_at
         )
-        place = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+        place = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos)
         assert stream.seq_at_position(place) == number - 1
         done = done.add(record.gtid)
         assert stream.executed_at(number) == done

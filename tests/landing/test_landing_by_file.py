@@ -148,7 +148,7 @@ def test_what_was_purged_is_named(server, tmp_path):
     with pytest.raises(BinlogPurgedError) as caught:
         land(server, tmp_path)
     assert server.binlogs()[0].name in caught.value.message
-    assert str(BinlogPosition.of(landed.binlog_file, landed.server_end)) in caught.value.message
+    assert str(BinlogPosition.from_offset(landed.binlog_file, landed.server_end)) in caught.value.message
 
 
 def test_the_end_of_a_file_that_was_purged_behind_it(server, tmp_path):

@@ -423,7 +423,7 @@ def test_offsets_beyond_4_gib(script, tmp_path):
         for events in script.chance.sample(range(1, len(lengths)), 12):
             begin = (1 << 32) - sum(lengths[:events])
             stream = BinlogStream.open(address)
-            items = stream.read("", after=BinlogPosition.of(ENGINE_FILE, begin))
+            items = stream.read_events("", after=BinlogPosition.from_offset(ENGINE_FILE, begin))
             data = b"".join(bytes(item.data) for item in items if isinstance(item, EventBytes))
             stream.close()
             assert len(data) == sum(lengths)
@@ -451,7 +451,7 @@ def test_what_needs_positions_is_refused(script, tmp_path):
         with pytest.raises(SourceSettingsError, match="binlog_storage_engine"):
             stream.files()
         with pytest.raises(SourceSettingsError, match="binlog_storage_engine"):
-            next(iter(stream.read(BinlogPosition.of("binlog.000001", 4))))
+            next(iter(stream.read_events(BinlogPosition.from_offset("binlog.000001", 4))))
         stream.close()
         connection = BinlogStream.open(address)._connection
 
@@ -464,7 +464,7 @@ def test_what_needs_positions_is_refused(script, tmp_path):
             read_visible_state(rows)
         assert read_schema_state(rows).executed == script.position()
         land(address, tmp_path)
-        assert LandingGoal.read(address).is_reached(LandedStream.open(str(tmp_path), "s"))
+        assert LandingGoal.from_server(address).is_reached(LandedStream.open(str(tmp_path), "s"))
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "binlog-000000.ibb").write_bytes(b"\xfe\xfe\x0d\x01" + bytes(16380))

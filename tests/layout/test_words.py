@@ -151,3 +151,39 @@ def test_each_kind_of_variable_is_seen() -> None:
         for module in (f"def f({name}): ...", f"{name} = 1", f"x = [y for {name} in z]", f"x = lambda {name}: 1"):
             assert nameless_variables(module)[0] == (name, 1)
         assert not nameless_variables(f"class A:\n    {name}: int\n\nx.{name} = {{'{name}': 1}}\n")
+
+
+VAGUE_METHODS = ("read", "take", "of")
+"""Say nothing that can be searched for: a method says what it reads (`read_events`) or from what it makes an object
+(`from_spans`)."""
+GIVEN_METHODS = {
+    "Token.of": "docs/tokens.md",
+    "Shapes.of": "its other way is Shapes.read",
+    "Shapes.read": "docs/caches.md",
+    "Cache.read": "docs/caches.md",
+    "CompressedSocket.read": "what PyMySQL calls",
+    "ChangesReader.read": "what Spark calls",
+}
+"""Methods that others call by such a name, and who says so."""
+
+
+def vague_methods(source: str) -> list[str]:
+    """Methods of a module's classes with such a name, properties aside."""
+    classes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
+    return [
+        f"{node.name}.{method.name}"
+        for node in classes
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name in VAGUE_METHODS
+        if "property" not in map(ast.unparse, method.decorator_list)
+    ]
+
+
+def test_a_method_says_what_it_reads_or_takes() -> None:
+    methods = [name for path in PACKAGES.rglob("*.py") for name in vague_methods(path.read_text())]
+    assert sorted(methods) == sorted(GIVEN_METHODS)
+
+
+def test_a_vague_method_is_seen() -> None:
+    lines = ("class A:", "    def read(self): ...", "    @property", "    def take(self): ...", "def of(): ...")
+    assert vague_methods("\n".join(lines)) == ["A.read"]

@@ -160,7 +160,7 @@ def test_the_rows_are_those_of_the_table_that_has_the_name(world: MirrorWorld, n
     for behind in world.update().behind:
         # A table that took along the rows of one that was dumped: nobody knows them, and it is said.
         assert behind.needs_dump, behind
-        TableDump(source_of(world, world.server.port), TableName.of(behind.table), settings).run()
+        TableDump(source_of(world, world.server.port), TableName.parse(behind.table), settings).run()
     world.update()
     world.assert_equal()
 

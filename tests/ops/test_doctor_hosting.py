@@ -107,7 +107,7 @@ def test_how_long_amazon_keeps_binlogs(amazon: MysqlServer, tmp_path: Path) -> N
         amazon.run_sql(f"UPDATE mysql.retention SET hours = {hours or 'NULL'}")
         assert found(check_source(source))[RETENTION].severity is severity
         with connect(source.address) as connection:
-            assert ServerState.read(connection).expire_seconds == (hours or 0) * 3600
+            assert ServerState.from_server(connection).expire_seconds == (hours or 0) * 3600
     ingest.land("s", settings=given)
     engine = open_store(source.store_url)
     status = source_status(source, engine, now=0)

@@ -43,7 +43,7 @@ def read(world: PastWorld, found: TableTimeline, wanted: ChangeFilter | None = N
     """Operation, image before and image after of each change; of an event its statement, or why changes are unknown."""
     lines: list[Any] = []
     order: list[tuple[int, int]] = []
-    for part in TableChanges(world.lake, Timelines(world.lake, world.name, world.engine)).read(found, wanted):
+    for part in TableChanges(world.lake, Timelines(world.lake, world.name, world.engine)).read_timeline(found, wanted):
         if isinstance(part, TableChangeBatch):
             before, after, _ = part.images()
             order += zip(part.changes["_seq"].to_pylist(), part.changes["_row"].to_pylist(), strict=True)

@@ -272,7 +272,7 @@ def publish_more(world: MirrorWorld, **row: object) -> None:
     table = open_changes(world.lake, "s", TableName("shop", "t"))
     assert table is not None
     (interval,) = set(table.files().values())
-    shown = table.read(None, None, None)
+    shown = table.read_rows(None, None, None)
     first = shown.filter(pc.equal(shown["id"], 1))
     columns = [name for name in first.column_names if name != INTERVAL]
     more = [first.select(columns).to_pylist()[0] | row | {"_row": row["id"]}]

@@ -109,8 +109,8 @@ def test_statistics_are_stored_compressed(folder: Folder) -> None:
     )
     folder_of.write_decoded(folder, many)
     assert read_decoded(folder) == many
-    assert len(folder.read("decoded.json")) < 100 * 1200
-    broken = folder.read("decoded.json").replace(b'"stats":"eA', b'"stats":"eB')
+    assert len(folder.read_file("decoded.json")) < 100 * 1200
+    broken = folder.read_file("decoded.json").replace(b'"stats":"eA', b'"stats":"eB')
     folder.write("decoded.json", broken)
     with pytest.raises(DamagedFileError):
         read_decoded(folder)
@@ -118,7 +118,7 @@ def test_statistics_are_stored_compressed(folder: Folder) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_cut_off_anywhere_is_refused(folder: Folder, name: str) -> None:
-    whole = folder.read(name)
+    whole = folder.read_file(name)
     for length in range(0, len(whole.rstrip()), 7):
         folder.write(name, whole[:length])
         with pytest.raises(DamagedFileError) as caught:
@@ -136,7 +136,7 @@ def test_what_is_something_else_is_refused(folder: Folder, name: str, content: b
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_newer_format_is_refused(folder: Folder, name: str) -> None:
-    found: dict[str, Any] = json.loads(folder.read(name))
+    found: dict[str, Any] = json.loads(folder.read_file(name))
     assert found["format"] == (PLAN_FORMAT if name == "plan.json" else folder_of.FORMAT)
     folder.write(name, json.dumps({**found, "format": 99}).encode())
     with pytest.raises(StoreFormatError, match="format 99") as caught:
@@ -162,7 +162,7 @@ def test_a_run_that_is_not_there_is_told_in_the_first_line(tmp_path: Path) -> No
 
 
 def test_the_value_at_fault_is_named_by_its_path(folder: Folder) -> None:
-    stored = json.loads(folder.read("plan.json"))
+    stored = json.loads(folder.read_file("plan.json"))
     stored["slices"][0]["tables"][0] = "seven"
     folder.write("plan.json", json.dumps(stored).encode())
     with pytest.raises(DamagedFileError, match=r"`\$\.slices\[0\]\.tables\[0\]`") as caught:
@@ -171,7 +171,7 @@ def test_the_value_at_fault_is_named_by_its_path(folder: Folder) -> None:
 
 
 def test_a_slice_is_stored_with_numbers_of_its_tables(folder: Folder) -> None:
-    (stored,) = json.loads(folder.read("plan.json"))["slices"]
+    (stored,) = json.loads(folder.read_file("plan.json"))["slices"]
     assert [*stored] == [
         "source", "segment", "binlog_file", "begin", "end", "binlog_pos", "first_seq", "first_row", "clock", "inside",
         "table_maps", "more", "tables", "interval_start",
@@ -189,9 +189,9 @@ def test_what_lies_before_a_run_is_kept(folder: Folder) -> None:
     )
     folder.write("past.json", stored)
     found = read_past(folder, PLAN)
-    assert found.of("d", "t").unlogged == (7,)
-    assert found.of("d", "t").lives[0].columns[0].ended == 5
-    assert found.of("d", "u") is None
+    assert found.earlier_table("d", "t").unlogged == (7,)
+    assert found.earlier_table("d", "t").lives[0].columns[0].ended == 5
+    assert found.earlier_table("d", "u") is None
     write_past(folder, found)
     assert read_past(folder, PLAN) == found
     folder.write("past.json", stored.replace(b'"format":1', b'"format":2'))
@@ -219,8 +219,8 @@ def test_a_past_that_is_gone_or_not_whole_is_refused(folder: Folder, content: by
 def test_a_past_has_each_table_that_has_a_name(folder: Folder) -> None:
     unnamed = PlannedTable(1, "", "*", 0, 0)
     write_past(folder, RunPast((EarlierTable("d", "t"),)))
-    assert read_past(folder, msgspec.structs.replace(PLAN, tables=(PLAN.tables[0], unnamed))).of("d", "t")
-    assert read_past(folder, msgspec.structs.replace(PLAN, tables=())).of("d", "t")
+    assert read_past(folder, msgspec.structs.replace(PLAN, tables=(PLAN.tables[0], unnamed))).earlier_table("d", "t")
+    assert read_past(folder, msgspec.structs.replace(PLAN, tables=())).earlier_table("d", "t")
 
 
 def test_a_version_that_shows_what_is_sensitive_refuses_the_plan() -> None:
@@ -237,7 +237,7 @@ def test_a_plan_has_each_definition_once(tmp_path: Path) -> None:
     found = run_folder(str(tmp_path), "s", "r")
     folder_of.write_plan(found, plan := replace(PLAN, slices=slices, versions=versions))
     assert read_plan(found) == plan
-    assert len(found.read("plan.json")) < 5 * 11_000 + 1000 * 400
+    assert len(found.read_file("plan.json")) < 5 * 11_000 + 1000 * 400
     assert len({id(table) for piece in read_plan(found).slices for table in piece.tables}) == 5
 
 

@@ -91,7 +91,7 @@ def before_access(number: int, act: Callable[[], None]) -> AbstractContextManage
         counted,
         (Path, "replace"),
         (clean_runs, "delete_folder"),
-        (storage.Folder, "read"),
+        (storage.Folder, "read_file"),
         (storage.Folder, "write"),
         (pinned, "read_pinned"),
         (pq, "ParquetFile"),

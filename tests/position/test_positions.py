@@ -15,10 +15,10 @@ from tests.changes.json_folder import CommitNumber
 from tests.position.domain_positions import domain_gtids, domains
 from tests.position.test_sets import A, B, sets
 
-offsets = st.builds(BinlogPosition.of, st.sampled_from(["binlog.999999", "binlog.1000000"]), st.integers(4, 9))
+offsets = st.builds(BinlogPosition.from_offset, st.sampled_from(["binlog.999999", "binlog.1000000"]), st.integers(4, 9))
 commit_steps = st.builds(CommitStep, st.integers(1, 5), st.booleans())
 KINDS = {
-    "GTID set": (sets, st.builds(Gtid.of, st.sampled_from([A, B]), st.integers(1, 12))),
+    "GTID set": (sets, st.builds(Gtid.from_fields, st.sampled_from([A, B]), st.integers(1, 12))),
     "domains": (domains, domain_gtids),
     "file and offset": (st.builds(FilePosition, st.just(A), offsets), offsets),
     "commit timestamp": (commit_steps.map(lambda at: CommitTs(at, 2 * at.ts + at.is_ddl)), commit_steps),
@@ -53,6 +53,6 @@ def test_positions_that_count_one_thing_say_so(kind, data):
 
 
 def test_positions_of_two_kinds_or_of_two_servers_count_other_things():
-    at = BinlogPosition.of("binlog.000001", 4)
+    at = BinlogPosition.from_offset("binlog.000001", 4)
     counted = {FilePosition(A, at).counted, FilePosition(B, at).counted, GtidSet().counted, DomainSet().counted}
     assert len(counted | {CommitTs(CommitStep(1)).counted}) == 5

@@ -17,7 +17,7 @@ B = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 SIDS = [Sid(A), Sid(A, "a"), Sid(A, "tag_2"), Sid(B)]
 
 spans = st.tuples(st.integers(1, 40), st.integers(0, 8)).map(lambda pair: (pair[0], pair[0] + pair[1]))
-sets = st.dictionaries(st.sampled_from(SIDS), st.lists(spans, max_size=5)).map(GtidSet.of)
+sets = st.dictionaries(st.sampled_from(SIDS), st.lists(spans, max_size=5)).map(GtidSet.from_spans)
 
 
 def pairs(gtid_set: GtidSet) -> set[tuple[Sid, int]]:
@@ -66,7 +66,7 @@ def test_a_builder_ends_where_unions_do(start, added):
     for sid, span in added:
         builder.add_span(sid, span)
         builder.add(Gtid(sid, span[0]))
-        expected |= GtidSet.of({sid: [span]})
+        expected |= GtidSet.from_spans({sid: [span]})
     assert builder.build() == expected
     for sid, (first, last) in added:
         assert builder.contains(Gtid(sid, first))
@@ -106,8 +106,8 @@ def test_sets_are_partially_ordered():
 
 
 def test_a_set_of_a_hundred_thousand_intervals_takes_milliseconds():
-    one = GtidSet.of({Sid(A): [(10 * n + 1, 10 * n + 3) for n in range(100_000)]})
-    other = GtidSet.of({Sid(A): [(10 * n + 2, 10 * n + 5) for n in range(100_000)]})
+    one = GtidSet.from_spans({Sid(A): [(10 * n + 1, 10 * n + 3) for n in range(100_000)]})
+    other = GtidSet.from_spans({Sid(A): [(10 * n + 2, 10 * n + 5) for n in range(100_000)]})
     text = str(one)
     started = time.process_time()
     assert GtidSet.parse(text) == one
@@ -148,7 +148,7 @@ def random_set(chance: random.Random) -> GtidSet:
     for sid in chance.sample(SIDS, chance.randrange(len(SIDS) + 1)):
         starts = [chance.randrange(1, 60) for _ in range(chance.randrange(6))]
         found[sid] = [(first, first + chance.randrange(8)) for first in starts]
-    return GtidSet.of(found)
+    return GtidSet.from_spans(found)
 
 
 @pytest.mark.mysql

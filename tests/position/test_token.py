@@ -39,7 +39,7 @@ FLIPPED = {Order.BEFORE: Order.AFTER, Order.AFTER: Order.BEFORE, Order.EQUAL: Or
 AT_OR_BEFORE = (Order.BEFORE, Order.EQUAL)
 
 files = st.builds(
-    lambda uuid, number, offset: FilePosition(uuid, BinlogPosition.of(f"binlog.{number:06}", offset)),
+    lambda uuid, number, offset: FilePosition(uuid, BinlogPosition.from_offset(f"binlog.{number:06}", offset)),
     st.sampled_from([A, B]),
     st.sampled_from([9, 999_999, 1_000_000]),
     st.integers(4, 6),
@@ -146,7 +146,7 @@ def test_tokens_of_one_history_always_have_a_union(one, two):
 
 def test_files_compare_by_number_and_servers_do_not_compare():
     def at(file, offset, server=A, lineage=""):
-        return Token.of("s", FilePosition(server, BinlogPosition.of(file, offset)), lineage=lineage)
+        return Token.of("s", FilePosition(server, BinlogPosition.from_offset(file, offset)), lineage=lineage)
 
     assert at("binlog.999999", 900).compare(at("binlog.1000000", 4)) is Order.BEFORE
     assert at("binlog.000002", 4).compare(at("binlog.000001", 900)) is Order.AFTER
@@ -256,7 +256,7 @@ def test_texts_are_short():
 
 @given(sets, st.integers(1, 9), st.sampled_from([1, 2, 1023, 65_535, 65_536, 10**9]))
 def test_the_rows_of_a_transaction_share_the_head_of_their_tokens(executed, number, count):
-    gtid = Gtid.of(A, number)
+    gtid = Gtid.from_fields(A, number)
     before = executed - GtidSet.parse(str(gtid))
     place = SourcePosition("s", before, "x", 3, (PartialTransaction(gtid, 1),))
     text = StepTexts(place).text(count)
@@ -273,7 +273,7 @@ def test_the_rows_of_a_transaction_share_the_head_of_their_tokens(executed, numb
 
 @pytest.mark.parametrize("write", [to_text, former_text])
 def test_a_damaged_number_of_rows_is_refused(write):
-    place = SourcePosition("s", GtidSet.parse(f"{A}:1-9"), "", 0, (PartialTransaction(Gtid.of(A, 10), 1),))
+    place = SourcePosition("s", GtidSet.parse(f"{A}:1-9"), "", 0, (PartialTransaction(Gtid.from_fields(A, 10), 1),))
     text = write(Token((place,)))
     head, _, number = text.rpartition(".")
     wrong = [number[:at] + digit + number[at + 1 :] for at in range(len(number)) for digit in "0123456789ABCghi-_"]
@@ -322,7 +322,7 @@ def test_a_text_that_is_made_by_hand_opens():
     [place] = from_text(headed([[[1], [], "", "s"]], [1, 9, 5, 3], parts=[[0, 0, 1, 1]])).places
     zero = str(UUID_TYPE(int=0))
     assert place == SourcePosition(
-        "s", GtidSet.parse(f"{zero}:1-9"), "", 5, (PartialTransaction(Gtid.of(zero, 10), 3),)
+        "s", GtidSet.parse(f"{zero}:1-9"), "", 5, (PartialTransaction(Gtid.from_fields(zero, 10), 3),)
     )
 
 

@@ -137,9 +137,9 @@ def test_where_a_copy_does_not_tell_clocks_do_not_either():
 
 
 def test_a_server_without_gtids_can_be_an_origin():
-    at = FilePosition(A, BinlogPosition.of("binlog.000009", 157))
+    at = FilePosition(A, BinlogPosition.from_offset("binlog.000009", 157))
     row = Token.of("new", GtidSet.parse(f"{B}:1-3"), origins=[Origin("old", at)])
-    before = Token.of("old", replace(at, at=BinlogPosition.of("binlog.000008", 900)))
+    before = Token.of("old", replace(at, at=BinlogPosition.from_offset("binlog.000008", 900)))
     assert before.compare(row) is Order.BEFORE
     assert Token.of("old", replace(at, server_uuid=B)).compare(row) is Order.UNKNOWN
     assert from_text(to_text(row)) == row
@@ -152,7 +152,9 @@ def test_a_server_without_gtids_can_be_an_origin():
 def test_text_reads_back(drawn, steps):
     token = drawn[1][0].token
     if steps:
-        token = Token(tuple(replace(one, parts=(PartialTransaction(Gtid.of(A, 9), steps),)) for one in token.places))
+        token = Token(
+            tuple(replace(one, parts=(PartialTransaction(Gtid.from_fields(A, 9), steps),)) for one in token.places)
+        )
     for text in (to_text(token), former_text(token)):
         assert from_text(text) == token
         for damaged in (text[:-1], text + "A", text + ".1", "v2" + text[2:]):
@@ -163,16 +165,16 @@ def test_text_reads_back(drawn, steps):
 
 def test_the_rows_of_a_transaction_share_the_head_of_their_tokens():
     place = SourcePosition(
-        "new", up_to(3), "x", 3, (PartialTransaction(Gtid.of(A, 4), 1),), (Origin("old", up_to(3), "x"),)
+        "new", up_to(3), "x", 3, (PartialTransaction(Gtid.from_fields(A, 4), 1),), (Origin("old", up_to(3), "x"),)
     )
-    here = Token((replace(place, parts=(PartialTransaction(Gtid.of(A, 4), 17),)),))
+    here = Token((replace(place, parts=(PartialTransaction(Gtid.from_fields(A, 4), 17),)),))
     assert StepTexts(place).text(17) == to_text(here)
     assert from_text(to_text(here)) == here
 
 
 def test_texts_are_short():
     executed, late = GtidSet.parse(f"{A}:1-{10**9}"), 1_795_231_800_000_000
-    inside = (PartialTransaction(Gtid.of(A, 10**9 + 1), 10**6),)
+    inside = (PartialTransaction(Gtid.from_fields(A, 10**9 + 1), 10**6),)
     copied = SourcePosition("shard_a1", executed, "2026-11", late, inside, (Origin("shard_a", executed, "2026-11"),))
     assert len(to_text(Token((copied,)))) <= 200
     numbered_anew = (Origin("shard_a", GtidSet.parse(f"{B}:1-{10**9}"), "2026-11"),)
@@ -204,7 +206,7 @@ WRITTEN = {
                 GtidSet.parse(f"{A}:1-77"),
                 "3e11fa47",
                 1_795_231_800_000_000,
-                (PartialTransaction(Gtid.of(A, 78), 5),),
+                (PartialTransaction(Gtid.from_fields(A, 78), 5),),
                 (Origin("shard_a", GtidSet.parse(f"{A}:1-77"), "first"),),
             ),
         )

@@ -102,7 +102,7 @@ def test_the_verdict_of_another_run_is_refused(tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", [{"id": 2, "status": "new"}])
     checked(tmp_path / "other")
     folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
-    folder.write("verdict.json", other.read("verdict.json"))
+    folder.write("verdict.json", other.read_file("verdict.json"))
     with pytest.raises(ChecksFailedError, match="the verdict is on other files"):
         publish_interval(str(tmp_path), SOURCE, RUN)
 
@@ -126,7 +126,7 @@ def test_pages_of_a_run_without_failures_are_made_when_they_are_opened(
 def test_what_a_newer_version_kept_for_the_pages_is_refused(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
     checked(tmp_path)
-    folder.write("judged.json", folder.read("judged.json").replace(b'"format":1}', b'"format":2}'))
+    folder.write("judged.json", folder.read_file("judged.json").replace(b'"format":1}', b'"format":2}'))
     with pytest.raises(StoreFormatError, match="format 2"):
         complete_docs(folder)
 

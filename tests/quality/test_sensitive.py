@@ -142,8 +142,8 @@ def _no_spark() -> Any:
 
 
 def test_names_in_any_of_their_forms() -> None:
-    found = Sensitive.of(["E.mail", "_op"])
+    found = Sensitive.from_names(["E.mail", "_op"])
     assert all(map(found.is_hidden, ("e.mail", "E@002eMail", "__op", "_before", "_before.x", "_invalid")))
     assert not any(map(found.is_hidden, ("mail", "_seq", "id")))
-    assert not Sensitive.of([]).is_hidden("_before")
+    assert not Sensitive.from_names([]).is_hidden("_before")
     assert msgspec.json.decode(msgspec.json.encode(found), type=Sensitive) == found

@@ -47,7 +47,7 @@ class Stream:
         gtid = None
         if not self.anonymous:
             self.gno += 1
-            gtid = Gtid.of(self.uuid, self.gno, self.tag)
+            gtid = Gtid.from_fields(self.uuid, self.gno, self.tag)
             self.executed = self.executed.add(gtid)
         begin, self.position, self.time = self.position, self.position + 100, self.time + SECOND
         found = [

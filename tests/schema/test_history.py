@@ -59,7 +59,7 @@ def test_all_kinds_of_positions_agree(store):
     for seq in (2, 3, 4, 5):
         expected = columns(history, AtSeq(seq))
         assert columns(history, AtGtidSet(GtidSet.parse(f"{A}:1-{seq}"))) == expected
-        assert columns(history, AtBinlog(BinlogPosition.of("binlog.000001", 157 + 100 * seq))) == expected
+        assert columns(history, AtBinlog(BinlogPosition.from_offset("binlog.000001", 157 + 100 * seq))) == expected
         assert columns(history, AtTime(start + seq * SECOND + 1)) == expected
 
 
@@ -68,8 +68,8 @@ def test_in_the_middle_of_a_transaction_the_offset_decides(store):
     track(store, Stream(), "create database d", "create table t (a int)")
     history = History(store, "s")
     with pytest.raises(SchemaGapError):
-        history.at(T, AtBinlog(BinlogPosition.of("binlog.000001", 257 + 10)))
-    assert columns(history, AtBinlog(BinlogPosition.of("binlog.000001", 257 + 11))) == ["a"]
+        history.at(T, AtBinlog(BinlogPosition.from_offset("binlog.000001", 257 + 10)))
+    assert columns(history, AtBinlog(BinlogPosition.from_offset("binlog.000001", 257 + 11))) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_in_the_middle_of_a_transaction_the_offset_decides(store):
         AtSeq(8),
         AtGtidSet(GtidSet.parse(f"{A}:1-8")),
         AtGtidSet(GtidSet.parse(f"{B}:1")),
-        AtBinlog(BinlogPosition.of("binlog.000001", 858)),
-        AtBinlog(BinlogPosition.of("binlog.000002", 157)),
+        AtBinlog(BinlogPosition.from_offset("binlog.000001", 858)),
+        AtBinlog(BinlogPosition.from_offset("binlog.000002", 157)),
         AtTime(1_700_000_008 * SECOND),
     ],
     ids=str,
@@ -151,9 +151,9 @@ def test_a_hole_between_files_refuses_everything_behind_it(store):
         with pytest.raises(SchemaGapError, match="missing from the stream"):
             history.at(T, position)
     assert columns(history, AtGtidSet(GtidSet.parse(f"{A}:1-2"))) == ["a"]
-    assert columns(history, AtBinlog(BinlogPosition.of("binlog.000001", 357))) == ["a"]
+    assert columns(history, AtBinlog(BinlogPosition.from_offset("binlog.000001", 357))) == ["a"]
     with pytest.raises(SchemaGapError, match="missing from the stream"):
-        history.at(T, AtBinlog(BinlogPosition.of("binlog.000003", 157)))
+        history.at(T, AtBinlog(BinlogPosition.from_offset("binlog.000003", 157)))
 
 
 def test_a_stream_that_starts_midway_knows_only_what_is_made_in_it(store):
@@ -201,8 +201,8 @@ def test_failover_continues_the_stream_under_another_uuid(store):
     assert columns(history, AtSeq(4)) == ["a", "b"]
     # Two servers have a file of that name: where both have the offset, nobody can tell which is meant.
     with pytest.raises(SchemaGapError, match="more than one server"):
-        history.at(T, AtBinlog(BinlogPosition.of("binlog.000001", 400)))
-    assert columns(history, AtBinlog(BinlogPosition.of("binlog.000001", 300))) == ["a"]
+        history.at(T, AtBinlog(BinlogPosition.from_offset("binlog.000001", 400)))
+    assert columns(history, AtBinlog(BinlogPosition.from_offset("binlog.000001", 300))) == ["a"]
 
 
 def test_failover_that_lost_a_ddl_refuses_its_table(store):
@@ -261,7 +261,7 @@ def test_a_stream_without_gtids(store):
     track(store, stream, "", file="binlog.000002")
     history = History(store, "s")
     assert [columns(history, AtSeq(seq)) for seq in (2, 3, 4)] == [["a"], ["a", "b"], ["a", "b"]]
-    assert columns(history, AtBinlog(BinlogPosition.of("binlog.000001", 357))) == ["a"]
+    assert columns(history, AtBinlog(BinlogPosition.from_offset("binlog.000001", 357))) == ["a"]
     again = Stream(anonymous=True)
     assert track(store, again, *first).transactions == 0
     assert track(store, stream, "", file="binlog.000004").gaps == 1

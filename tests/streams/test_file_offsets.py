@@ -108,7 +108,7 @@ def test_what_no_server_has_written_is_refused(world: World):
 def test_a_token_that_the_server_has_not_reached(world: World):
     uuid = world.server.run_sql("SELECT @@server_uuid").split()[1]
     file = world.server.binlogs()[-1]
-    ahead = BinlogPosition.of(file.name, file.stat().st_size + 1000)
+    ahead = BinlogPosition.from_offset(file.name, file.stat().st_size + 1000)
     token = to_text(Token((SourcePosition("s", FilePosition(uuid, ahead), "", 0),)))
     with pytest.raises(SourceDivergedError, match="has not written"):
         world.lines(token)

@@ -120,7 +120,7 @@ def seqs_of(rows):
 
 
 def place_of(seq, statements=0):
-    batch = batch_of_gtids([Gtid.of(UUID, seq)], [1_700_000_000_000_000 + seq], first_seq=seq)
+    batch = batch_of_gtids([Gtid.from_fields(UUID, seq)], [1_700_000_000_000_000 + seq], first_seq=seq)
     executed = ExecutedAlong(GtidSet.parse(f"{UUID}:1-{seq - 1}"), batch, 0)
     return StreamTransaction(Along('so"urce', "first", executed, {}), batch, 0, statements)
 

@@ -45,7 +45,7 @@ def rows_of(stream: ChangeStream) -> int:
 def head_of(world: World) -> BinlogPosition:
     """Where the server writes."""
     path = world.server.binlogs()[-1]
-    return BinlogPosition.of(path.name, path.stat().st_size)
+    return BinlogPosition.from_offset(path.name, path.stat().st_size)
 
 
 def read(world: World, start: str, until: str | None = None) -> int:

@@ -34,7 +34,7 @@ from tests.streams.batches import BYTES, batch_of_gtids
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOW = 1_795_231_800_000_000
 
-gtids = st.builds(Gtid.of, st.sampled_from([A, B]), st.integers(1, 9))
+gtids = st.builds(Gtid.from_fields, st.sampled_from([A, B]), st.integers(1, 9))
 batches = st.builds(
     lambda found, file, first: batch_of_gtids(
         found, [100 + 10 * at for at in range(len(found))], first_seq=7, binlog_file=f"b.{file:06}", first_pos=first
@@ -45,7 +45,7 @@ batches = st.builds(
 )
 positions = (
     sets
-    | st.builds(lambda file, at: BinlogPosition.of(f"b.{file:06}", at), st.integers(1, 3), st.integers(4, 70))
+    | st.builds(lambda file, at: BinlogPosition.from_offset(f"b.{file:06}", at), st.integers(1, 3), st.integers(4, 70))
     | st.integers(95, 160).map(lambda at: EPOCH + timedelta(microseconds=at))
 )
 
@@ -63,7 +63,7 @@ def is_behind(bound, record):
     if isinstance(bound, datetime):
         return record.committed_at >= (bound - EPOCH) // timedelta(microseconds=1)
     if isinstance(bound, BinlogPosition):
-        return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= bound
+        return BinlogPosition.from_offset(record.binlog_file, record.binlog_pos) >= bound
     return bound is None or not bound.contains(record.gtid)
 
 
@@ -71,12 +71,12 @@ def ends_at(bound, had, batch, first):
     """Row behind the last that is given, one transaction after the other."""
     left = (bound - had).count() if isinstance(bound, GtidSet) else 0
     for row, record in list(enumerate(batch.records()))[first:]:
-        at = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+        at = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos)
         if isinstance(bound, datetime):
             in_front, last = record.committed_at >= (bound - EPOCH) // timedelta(microseconds=1), False
         elif isinstance(bound, BinlogPosition):
             in_front = at >= bound
-            last = BinlogPosition.of(record.binlog_file, record.binlog_pos + BYTES) >= bound
+            last = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos + BYTES) >= bound
         elif isinstance(bound, GtidSet):
             left -= bound.contains(record.gtid) and not had.contains(record.gtid)
             in_front, last = False, left <= 0
@@ -94,16 +94,16 @@ def test_a_stream_ends_where_it_would_one_transaction_after_the_other(batch, bou
 
 
 def test_the_steps_that_a_reader_has_are_found():
-    batch = batch_of_gtids([Gtid.of(A, 5), Gtid.of(A, 6)], [1, 2], first_seq=3)
+    batch = batch_of_gtids([Gtid.from_fields(A, 5), Gtid.from_fields(A, 6)], [1, 2], first_seq=3)
     inside = SourcePosition(
         "s",
         GtidSet.parse(f"{A}:1-5"),
         "",
         0,
-        (PartialTransaction(Gtid.of(A, 6), 4), PartialTransaction(Gtid.of(B, 6), 9)),
+        (PartialTransaction(Gtid.from_fields(A, 6), 4), PartialTransaction(Gtid.from_fields(B, 6), 9)),
     )
     assert Begin.from_bound(inside).steps_given(batch) == {4: 4}
-    at, elsewhere = BinlogPosition.of("b.000002", 4 + BYTES), BinlogPosition.of("b.000002", 5)
+    at, elsewhere = BinlogPosition.from_offset("b.000002", 4 + BYTES), BinlogPosition.from_offset("b.000002", 5)
     inside_here = SourcePosition("s", FilePosition(A, at), parts=(PartialTransaction(at, 3),))
     assert Begin.from_bound(inside_here).steps_given(batch) == {4: 3}
     inside_elsewhere = SourcePosition("s", FilePosition(A, elsewhere), parts=(PartialTransaction(elsewhere, 3),))
@@ -155,10 +155,10 @@ def test_tokens_of_successive_transactions(executed, first, many):
 
 
 def test_a_position_that_does_not_grow_is_not_taken_for_one():
-    gtid = Gtid.of(A, 10)
+    gtid = Gtid.from_fields(A, 10)
     assert growing(SourcePosition("s", GtidSet()), gtid) is None
     assert growing(SourcePosition("s", GtidSet.parse(f"{A}:1-8")), gtid) is None
-    assert growing(SourcePosition("s", FilePosition(A, BinlogPosition.of("b.000002", 4))), gtid) is None
+    assert growing(SourcePosition("s", FilePosition(A, BinlogPosition.from_offset("b.000002", 4))), gtid) is None
 
 
 LONG = st.lists(

@@ -52,7 +52,9 @@ def read(
     """Reads a folder up to its checkpoint, or to the first error."""
     got = Read()
     contents = read_contents(str(folder), known)
-    windows = SinkWindows(contents, SinkHistory.of(contents.schema_files, wanted), settings, begin, 1, known, limits)
+    windows = SinkWindows(
+        contents, SinkHistory.from_files(contents.schema_files, wanted), settings, begin, 1, known, limits
+    )
     got.counts = windows.counts
     try:
         for window in windows.windows():

@@ -200,7 +200,7 @@ def test_tokens_of_files_are_for_the_server_that_wrote_them(pair):
         with here.cursor() as cursor:
             cursor.execute("SELECT @@server_uuid")
             [uuid] = cursor.fetchone()
-        token = Token.of("s", FilePosition(uuid, BinlogPosition.of("binlog.000001", 4)))
+        token = Token.of("s", FilePosition(uuid, BinlogPosition.from_offset("binlog.000001", 4)))
         # Both number their transactions: a file and offset is not comparable with a set.
         assert tokens.compare(here, token) is Order.UNKNOWN
         with pytest.raises(IncomparableTokensError, match="files of server"):

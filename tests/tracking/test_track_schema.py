@@ -101,7 +101,9 @@ def life(tmp_path_factory):
                 cursor.execute("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
                 [[now]] = cursor.fetchall()
                 time.sleep(0.002)
-            moments.append((executed.replace("\n", ""), BinlogPosition.of(file, position), int(now), shown(connection)))
+            moments.append(
+                (executed.replace("\n", ""), BinlogPosition.from_offset(file, position), int(now), shown(connection))
+            )
         yield server, moments
 
 

@@ -45,7 +45,7 @@ class _Id(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, naming: DatasetNaming) -> _Id:
+    def from_naming(cls, naming: DatasetNaming) -> _Id:
         return cls(naming.get_namespace(), naming.get_name())
 
 
@@ -53,14 +53,14 @@ def _on_server(source: Source, table: TableName) -> _Id:
     if source.is_sink:
         return _in_lake(f"{source.settings.url}/{table.database}/{table.table}")
     address = source.address
-    return _Id.of(MySQL(address.host, str(address.port), table.database, table.table))
+    return _Id.from_naming(MySQL(address.host, str(address.port), table.database, table.table))
 
 
 def _in_lake(url: str) -> _Id:
     """`file` and the path, or the store's bucket and the key, as the standard names them for S3 and its like."""
     parts = urlsplit(url)
     if parts.scheme in {"", "file"}:
-        return _Id.of(LocalFileSystem(parts.path))
+        return _Id.from_naming(LocalFileSystem(parts.path))
     return _Id(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
 
 

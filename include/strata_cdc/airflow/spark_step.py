@@ -120,7 +120,7 @@ class _Connection(Struct, frozen=True):
     """Likewise on Kubernetes."""
 
     @classmethod
-    def read(cls) -> _Connection:
+    def from_airflow(cls) -> _Connection:
         """The connection as it is now; empty if there is none.
 
         Raises:
@@ -220,7 +220,7 @@ class SparkStep(SparkSubmitOperator):
             raise Permanent(mixed, remedy=f"In the environment of Airflow's workers: {how_to_fix(mixed)}")
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
         # The connection may be in one of the variables that Spark does not get.
-        connection = _Connection.read()
+        connection = _Connection.from_airflow()
         self.conf = {**(self.conf or {}), **connection.conf}
         self._yarn_track_via_rm_api = connection.tracks_yarn
         self._track_driver_via_k8s_api = connection.tracks_kubernetes

@@ -108,7 +108,7 @@ def kinds_of_shape(shape: Shape, lookup: Callable[[TableName], TableDefinition])
     kinds_of_table: dict[str, str] = {}
     for table, columns in shape.tables.items():
         try:
-            definition = lookup(TableName.of(table))
+            definition = lookup(TableName.parse(table))
         except SchemaGapError as error:
             return None, error.message
         if not columns:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.row_buffers import BufferedRows
     from strata_cdc.position.sets import Writer
 
-_OPERATIONS = Labels.of(("insert", "update", "delete"))
+_OPERATIONS = Labels.from_labels(("insert", "update", "delete"))
 _LONGEST_NUMBER = 19
 _NO_MISSING = pa.nulls(BATCH_ROWS, MISSING)
 _NO_INVALID = pa.nulls(BATCH_ROWS, INVALID)
@@ -164,7 +164,7 @@ def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:
 def gtid_column(sids: Ints, gnos: Ints, servers: Sequence[Writer]) -> pa.Array:
     """GTIDs as text, from columns as in `TransactionBatch`; NULL where the server is -1."""
     count = len(sids)
-    labels = Labels.of(tuple(sid.prefix for sid in servers))
+    labels = Labels.from_labels(tuple(sid.prefix for sid in servers))
     longest = int(np.diff(labels.starts).max(initial=0)) + _LONGEST_NUMBER
     offsets = np.empty(count + 1, np.int32)
     data = np.empty(longest * count, np.uint8)

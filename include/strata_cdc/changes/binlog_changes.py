@@ -117,7 +117,7 @@ class BinlogRows:
             with suppress(StreamHoleError):
                 self._prepared.apply(item, record)
 
-    def read(self, item: Transactions, rows: Ints) -> Iterator[Decoded]:
+    def decode(self, item: Transactions, rows: Ints) -> Iterator[Decoded]:
         """Yields the rows of some transactions, as `TransactionChanges.rows`.
 
         Args:
@@ -138,7 +138,7 @@ class BinlogRows:
     def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
         binlog.expect((part.begin, part.end) for part in ranges)
         windows = read_windows(binlog, ranges, chain, self._pace)
-        blocks = RowReader(binlog, self._plans).read(windows)
+        blocks = RowReader(binlog, self._plans).read_blocks(windows)
         return decode_blocks(blocks, binlog.name)
 
 

@@ -75,7 +75,7 @@ class _WalkedFile(Struct, frozen=True):
     """Whether it is a landed segment, which may be a part of the server's file."""
 
     @classmethod
-    def of(cls, binlog: BinlogFile) -> _WalkedFile:
+    def from_file(cls, binlog: BinlogFile) -> _WalkedFile:
         """From the open file."""
         return cls(binlog.path, binlog.name, binlog.format, post_headers(binlog.format), binlog.segment is not None)
 
@@ -159,14 +159,14 @@ class RowReader:
     """
 
     def __init__(self, binlog: BinlogFile, plans: DecodePlans) -> None:
-        self._file, self._plans = _WalkedFile.of(binlog), plans
+        self._file, self._plans = _WalkedFile.from_file(binlog), plans
         self._place, self._maps, self._buffers = _WalkPosition(), MapsInForce(), _PlannedBuffers()
         self._range: Range | None = None
         """The range that is being read."""
         self._changed_seq = 0
         """Ordinal of the last transaction with a statement."""
 
-    def read(self, source: Iterable[Source]) -> Iterator[Step]:
+    def read_blocks(self, source: Iterable[Source]) -> Iterator[Step]:
         """Yields blocks in the order in which buffers become full, then raises the fault that ended the walk, if any.
 
         Raises:

@@ -78,7 +78,7 @@ def decode_slice(
         on_mismatch=on_mismatch,
         columns=columns,
     )
-    blocks = RowReader(binlog, plans).read(read_windows(binlog, slice_.ranges()))
+    blocks = RowReader(binlog, plans).read_blocks(read_windows(binlog, slice_.ranges()))
     for step in decode_blocks(blocks, slice_.binlog_file):
         if not isinstance(step, Watermark):
             yield step
@@ -93,7 +93,7 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
     """The steps of a walk, with rows as batches. No row after a watermark is earlier in the stream than rows before it.
 
     Args:
-        steps: As `RowReader.read` yields them.
+        steps: As `RowReader.read_blocks` yields them.
         binlog_file: The server's name for the file.
 
     Raises:

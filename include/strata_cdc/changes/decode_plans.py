@@ -143,7 +143,7 @@ class DecodePlans:
             return self._plan(name, table_map, version)
         is_decoded = self._lookup is None and self.is_decoded(name)
         if is_decoded and not has_hidden_fractions(table_map):
-            cells = CellWidths.of(table_map)
+            cells = CellWidths.from_table_map(table_map)
             return _map_plan(cells, _by_map(name, table_map, cells))
         return _counted(table_map, _unknown_lengths(name) if is_decoded else None)
 
@@ -164,7 +164,7 @@ class DecodePlans:
             return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns, tolerated=error))
         if has_hidden_fractions(table_map):
             return _counted(table_map, error)
-        cells = CellWidths.of(table_map)
+        cells = CellWidths.from_table_map(table_map)
         return _map_plan(cells, _by_map(name, table_map, cells, version.version_id, error))
 
 

@@ -36,7 +36,7 @@ def missing_columns(rows: BufferedRows, names: Sequence[str]) -> pa.Array | None
         absent[ops == Op.INSERT, len(names) :] = False
     counts = absent.sum(axis=1)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    labels = Labels.of((*names, *(f"{BEFORE}.{name}" for name in names)))
+    labels = Labels.from_labels((*names, *(f"{BEFORE}.{name}" for name in names)))
     values = labels.chosen(np.nonzero(absent)[1] + 1)
     buffers = [pa.py_buffer(np.packbits(counts > 0, bitorder="little")), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(MISSING, rows.count, buffers, int((counts == 0).sum()), children=[values])

@@ -174,7 +174,7 @@ class Labels(Struct, frozen=True, eq=False):
     text: Bytes
 
     @classmethod
-    def of(cls, labels: tuple[str, ...]) -> Labels:
+    def from_labels(cls, labels: tuple[str, ...]) -> Labels:
         """Packs labels."""
         encoded = [label.encode() for label in labels]
         starts = np.concatenate(([0], np.cumsum([len(label) for label in encoded], dtype=np.int64)))
@@ -227,7 +227,7 @@ def gather_enum(size: int, labels: tuple[str, ...]) -> GatherLabels:
     same = _same_texts(labels)
     numbers = np.array([*([0] if "" in labels else []), *(at + 1 for at in same)], np.int64)
     ambiguous = (lambda values: np.isin(values, numbers)) if len(numbers) else None
-    return GatherLabels(size, Labels.of(labels), strings.label_offsets, strings.copy_labels, ambiguous)
+    return GatherLabels(size, Labels.from_labels(labels), strings.label_offsets, strings.copy_labels, ambiguous)
 
 
 def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
@@ -242,7 +242,7 @@ def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
 
     is_needed = bool(members) or has_empty
     return GatherLabels(
-        size, Labels.of(labels), strings.set_offsets, strings.copy_sets, ambiguous if is_needed else None
+        size, Labels.from_labels(labels), strings.set_offsets, strings.copy_sets, ambiguous if is_needed else None
     )
 
 

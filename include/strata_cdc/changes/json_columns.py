@@ -86,7 +86,7 @@ def _doubles(column: pa.Array) -> TextColumn:
     """As msgspec writes them: all are written at once, and split at the commas."""
     count = len(column)
     if not count:
-        return TextColumn(Texts.of([]))
+        return TextColumn(Texts.from_texts([]))
     values = column.fill_null(0).to_numpy().tolist()
     written = np.frombuffer(msgspec.json.encode(values), np.uint8)[1:-1]
     is_comma = written == _COMMA

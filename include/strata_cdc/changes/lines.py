@@ -178,4 +178,4 @@ def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
         return [LineColumn.same(key), in_digits(numbers)]
-    return [LineColumn(Texts.of([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
+    return [LineColumn(Texts.from_texts([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]

@@ -41,5 +41,5 @@ def sized(table_map: TableMap, complete: TableMap) -> CellWidths:
         table_map: As the log has it: whether rows are numbered by their bytes depends on it alone.
         complete: The same, from `with_fractions`.
     """
-    cells = CellWidths.of(complete)
+    cells = CellWidths.from_table_map(complete)
     return replace(cells, json_columns=UNSIZED) if has_hidden_fractions(table_map) else cells

@@ -37,7 +37,7 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
         return [address_of(data, np.uint8), len(data), address_of(starts, np.int64), len(starts) - 1]
 
     @classmethod
-    def of(cls, texts: Sequence[bytes]) -> Texts:
+    def from_texts(cls, texts: Sequence[bytes]) -> Texts:
         """Existing texts."""
         starts = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
@@ -86,4 +86,4 @@ def moment_texts_of(values: Ints, separator: str, digits: int, end: str = "") ->
 @lru_cache(1 << 12)
 def constant_texts(*texts: bytes) -> Texts:
     """A few texts that are used many times: keys, and what is between values."""
-    return Texts.of(texts)
+    return Texts.from_texts(texts)

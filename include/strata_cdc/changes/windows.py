@@ -124,7 +124,7 @@ def read_windows(
     """
     reader = _WindowReader(binlog, chain, pace or FlushPace())
     for piece in ranges:
-        yield from reader.read(piece)
+        yield from reader.read_windows(piece)
 
 
 class _WindowReader:
@@ -139,7 +139,7 @@ class _WindowReader:
         self._unflushed = 0
         """Bytes of earlier ranges since the last flush point."""
 
-    def read(self, piece: Range) -> Iterator[Source]:
+    def read_windows(self, piece: Range) -> Iterator[Source]:
         begin, state = piece.begin, State.BETWEEN
         if piece.inside is not None:
             begin, state = self._behind_gtid(piece)

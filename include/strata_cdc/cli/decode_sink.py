@@ -91,7 +91,7 @@ def decode_sink(folder: str, wanted: Callable[[TableName], bool], options: SinkO
         BinaryForm(options.binary_encoding.value) if options.binary_encoding else defaults.binary,
         options.time_zone,
     )
-    reader = SinkWindows(contents, SinkHistory.of(contents.schema_files, wanted), settings)
+    reader = SinkWindows(contents, SinkHistory.from_files(contents.schema_files, wanted), settings)
     for window in reader.windows():
         yield from window.decoded()
     for line in _remarks(contents, reader.counts):

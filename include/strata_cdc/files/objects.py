@@ -54,7 +54,7 @@ class S3Object(Struct, frozen=True):
             head = memoryview(result.bytes())
         return cls(url, result.meta["size"], result.meta["e_tag"], store, key), head
 
-    def read(self, begin: int, end: int) -> memoryview:
+    def read_range(self, begin: int, end: int) -> memoryview:
         """The bytes from `begin` to `end`; several threads may read at once.
 
         Raises:

@@ -48,7 +48,7 @@ class ScratchFile:
             ) from error
         return begin
 
-    def read(self, begin: int, size: int) -> bytes:
+    def read_range(self, begin: int, size: int) -> bytes:
         """So many bytes from an offset on."""
         self._file.seek(begin)
         return self._file.read(size)

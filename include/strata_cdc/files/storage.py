@@ -110,7 +110,7 @@ class Folder(Struct, frozen=True):
             info = self.filesystem.get_file_info(f"{self.path}/{name}")
         return bool(info.type == fs.FileType.File)
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         """The content of a small file.
 
         Raises:
@@ -252,7 +252,7 @@ class FileBuffer:
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
-    def read(self, url: str) -> memoryview | None:
+    def read_file(self, url: str) -> memoryview | None:
         """The content of a file, valid until the next file is read; None if there is no file."""
         return _taken(url, self._take)
 

@@ -101,7 +101,7 @@ class GroupTransactions(Mapping[int, "GroupTransaction"]):
             return None
         shown = [_shown(self.chunk.epoch, may_be_copy=is_copy) for is_copy in (False, True)]
         texts = [b",%b" % msgspec.json.encode(keys)[1:-1] if keys else b"" for keys in shown]
-        return Texts.of([texts[mark] for mark in marked.tolist()])
+        return Texts.from_texts([texts[mark] for mark in marked.tolist()])
 
     def __getitem__(self, seq: int) -> GroupTransaction:
         transaction = self._made.get(seq)

@@ -80,7 +80,7 @@ class SpanTransactions:
 
     def held_by(self, executed: Executed) -> Mask:
         """For each transaction, whether a GTID set has it."""
-        return Held(executed).of(self.own.batch)[self.rows]
+        return Held(executed).mask(self.own.batch)[self.rows]
 
     def gtid_spans(self) -> Iterator[tuple[Writer, Span]]:
         """Yields the GTIDs of the transactions, without those that are already marked as possible copies."""

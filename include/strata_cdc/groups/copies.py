@@ -55,7 +55,7 @@ class PositionColumn:
         """Whether rows are of the column's table."""
         return fold_name(str(batch.table)) == self._folded
 
-    def read(self, rows: UnreadableRows) -> ChangeBatch:
+    def as_changes(self, rows: UnreadableRows) -> ChangeBatch:
         """Returns rows of the column's table in which other columns cannot be read.
 
         Raises:
@@ -113,7 +113,7 @@ class Copies:
             span: What has come from it.
 
         Raises:
-            StrataError: As `PositionColumn.copied` and `PositionColumn.read`.
+            StrataError: As `PositionColumn.copied` and `PositionColumn.as_changes`.
         """
         column = self._column
         if column is None:
@@ -126,7 +126,7 @@ class Copies:
         unread, span.unreadable = _parted(span.unreadable, column)
         if self._path.hop_to(source) is None:
             return [span] if span else []
-        rows += map(column.read, unread)
+        rows += map(column.as_changes, unread)
         for change in self._rendering.events(StreamBatch(span.transactions, rows)):
             if isinstance(change, RowChange):
                 known[change.seq] = known.get(change.seq, NOTHING) | column.copied(change)

@@ -113,10 +113,10 @@ def _is_there(stream: LandedStream, part: TrackedFile) -> bool:
 
 
 def _is_within(part: TrackedFile, record: TransactionRecord) -> bool:
-    begin, end = (BinlogPosition.of(part.binlog_file, offset) for offset in (part.begin_pos, part.end_pos))
+    begin, end = (BinlogPosition.from_offset(part.binlog_file, offset) for offset in (part.begin_pos, part.end_pos))
     return (
         record.binlog_file == part.binlog_file
-        and begin <= BinlogPosition.of(record.binlog_file, record.binlog_pos) < end
+        and begin <= BinlogPosition.from_offset(record.binlog_file, record.binlog_pos) < end
     )
 
 

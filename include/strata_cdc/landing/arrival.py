@@ -35,5 +35,5 @@ def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPosit
     if stream.reaches(place):
         return True
     time.sleep(_PAUSE_SECONDS)
-    goal = LandingGoal.read(address)
+    goal = LandingGoal.from_server(address)
     return goal.server.uuid == place.server_uuid and goal.is_reached(stream)

@@ -38,8 +38,8 @@ class LandedSource:
         """
         self._stream, self._reached = stream, after_seq
 
-    def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`."""
+    def read_items(self) -> Iterator[Item]:
+        """As `ChangeSource.read_items`."""
         # The index of no segment before them is opened: there are thousands.
         for segment in self._stream.segments_after(self._reached) or self._stream.segments[-1:]:
             last_seq = segment.summary.last_seq

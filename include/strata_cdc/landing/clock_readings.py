@@ -101,7 +101,7 @@ def clock_readings(lake: str, source: str) -> tuple[ClockReading, ...]:
         return ()
     try:
         stored = decode_stored(
-            folder.read(CLOCKS_FILE),
+            folder.read_file(CLOCKS_FILE),
             _Stored,
             newest=_FORMAT,
             file=folder.join(CLOCKS_FILE),

@@ -38,4 +38,6 @@ def follows(record: TransactionRecord, before: TransactionRecord) -> bool:
         return record.binlog_pos == before.binlog_pos + before.end - before.begin
     # A segment begins with the head of its file, so the first transaction of the file has the same offset in both.
     is_first = record.begin == record.binlog_pos
-    return is_first and BinlogPosition.of(record.binlog_file, 0) > BinlogPosition.of(before.binlog_file, 0)
+    return is_first and BinlogPosition.from_offset(record.binlog_file, 0) > BinlogPosition.from_offset(
+        before.binlog_file, 0
+    )

@@ -122,13 +122,13 @@ class LandedEnd(Struct, frozen=True):
     there is none."""
 
     @classmethod
-    def of(cls, landed: LandedStream) -> LandedEnd:
+    def from_landed(cls, landed: LandedStream) -> LandedEnd:
         """The end of what has landed."""
         if not landed.segments:
             return cls()
         last = landed.segments[-1]
         summary = last.summary
-        return cls(StreamEnd.of(summary, last.name.ordinal), last, (summary.binlog_file, summary.server_end))
+        return cls(StreamEnd.from_summary(summary, last.name.ordinal), last, (summary.binlog_file, summary.server_end))
 
 
 class _ArrivingFile(Struct, frozen=True):
@@ -198,7 +198,7 @@ class SegmentCutter:
         self._begun = time.monotonic()
         self._lake, self._source, self._segment_bytes = lake, source, segment_bytes
         self._folder: Folder = landing_folder(lake, source)
-        self._landed = LandedEnd.of(LandedStream.open(lake, source))
+        self._landed = LandedEnd.from_landed(LandedStream.open(lake, source))
         self.before = self._landed.stream
         """The end of what had landed when this began."""
         self._published: list[tuple[str, int]] = []
@@ -229,7 +229,7 @@ class SegmentCutter:
         """
         landed = LandedStream.open(self._lake, self._source)
         if landed.segments and landed.segments[-1].name.ordinal != self.end.ordinal:
-            self._landed = LandedEnd.of(landed)
+            self._landed = LandedEnd.from_landed(landed)
 
     def begin_at(self, executed: Executed, *, seq: int = 0, clock: int = 0) -> None:
         """An empty stream begins after this GTID set, with the transaction after this ordinal and time."""

@@ -83,7 +83,7 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
         AlreadyRunningError: It has not landed after this many seconds.
         StrataError: The server or the lake does not answer.
     """
-    goal = LandingGoal.read(address)
+    goal = LandingGoal.from_server(address)
     until = time.monotonic() + seconds
     while not goal.is_reached(LandedStream.open(lake, source)):
         if time.monotonic() > until:

@@ -169,7 +169,7 @@ class Landing:
     ) -> None:
         cutter = self._cutter
         try:
-            for item in stream.read(self.resume.start(), until, after=self.resume.after()):
+            for item in stream.read_events(self.resume.start(), until, after=self.resume.after()):
                 if isinstance(item, Control):
                     self._take_control(item.event)
                 elif isinstance(item, EventBytes):

@@ -159,7 +159,7 @@ def read_state(lake: str, source: str) -> LandState | None:
     try:
         remedy = "The next `strata land` writes it again."
         return decode_stored(
-            folder.read(STATE_FILE), LandState, newest=_FORMAT, file=folder.join(STATE_FILE), remedy=remedy
+            folder.read_file(STATE_FILE), LandState, newest=_FORMAT, file=folder.join(STATE_FILE), remedy=remedy
         )
     except (DamagedFileError, StoreFormatError) as error:
         # Nothing depends on it.

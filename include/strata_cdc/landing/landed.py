@@ -485,7 +485,7 @@ class LandedStream:
         if not self.segments:
             return False
         last = self.segments[-1].summary
-        end = BinlogPosition.of(last.binlog_file, last.server_end)
+        end = BinlogPosition.from_offset(last.binlog_file, last.server_end)
         return last.server_uuid in ("", place.server_uuid) and end >= place.position
 
     def seq_in_front(self, place: ServerPosition) -> int:
@@ -497,7 +497,7 @@ class LandedStream:
             summary = segment.summary
             if summary.server_uuid not in ("", place.server_uuid):
                 return summary.last_seq
-            begin = BinlogPosition.of(segment.name.binlog_file, segment.name.offset)
+            begin = BinlogPosition.from_offset(segment.name.binlog_file, segment.name.offset)
             if begin.file_number < place.position.file_number:
                 return summary.last_seq
             if begin <= place.position:
@@ -590,7 +590,7 @@ class LandedStream:
 def _around(segments: Sequence[LandedSegment], position: BinlogPosition) -> tuple[LandedSegment, LandedSegment] | None:
     """The last two segments between which a file without transactions lies; None if there are none."""
     for before, after in reversed(list(pairwise(segments))):
-        first, last = (BinlogPosition.of(segment.name.binlog_file, 0) for segment in (before, after))
+        first, last = (BinlogPosition.from_offset(segment.name.binlog_file, 0) for segment in (before, after))
         bases = {segment.file.rpartition(".")[0] for segment in (first, position, last)}
         if len(bases) == 1 and first.file_number < position.file_number < last.file_number:
             return before, after

@@ -68,7 +68,7 @@ class NumberedCommit(Struct, frozen=True):
     MariaDB says the second."""
 
     @classmethod
-    def of(cls, event: bytes) -> Self:
+    def from_event(cls, event: bytes) -> Self:
         """Reads a GTID event, with or without a checksum."""
         has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
         body = event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]
@@ -102,12 +102,12 @@ class LastTransaction(Struct, frozen=True):
             file.seek(len(MAGIC))
             format_event = _read_event(file)
             if record is None:
-                begin = BinlogPosition.of(summary.binlog_file, segment.name.offset)
+                begin = BinlogPosition.from_offset(summary.binlog_file, segment.name.offset)
                 return cls(summary.server_uuid, None, begin, begin, b"", format_event)
             file.seek(record.begin)
             head = file.read(min(record.end - record.begin, _PROOF_BYTES))
-        begin = BinlogPosition.of(summary.binlog_file, record.binlog_pos)
-        end = BinlogPosition.of(summary.binlog_file, record.binlog_pos + record.end - record.begin)
+        begin = BinlogPosition.from_offset(summary.binlog_file, record.binlog_pos)
+        end = BinlogPosition.from_offset(summary.binlog_file, record.binlog_pos + record.end - record.begin)
         return cls(summary.server_uuid, record.gtid, begin, end, head, format_event)
 
     @classmethod
@@ -116,8 +116,8 @@ class LastTransaction(Struct, frozen=True):
         record = item.batch.record(len(item.batch) - 1)
         size = min(record.end - record.begin, _LIVE_PROOF_BYTES)
         head = item.bytes().buffer[record.begin : record.begin + size].tobytes()
-        begin = BinlogPosition.of(record.binlog_file, record.binlog_pos)
-        end = BinlogPosition.of(record.binlog_file, record.binlog_pos + record.end - record.begin)
+        begin = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos)
+        end = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos + record.end - record.begin)
         return cls(server_uuid, record.gtid, begin, end, head)
 
     def is_of(self, server: ServerState) -> bool:
@@ -140,14 +140,14 @@ class LastTransaction(Struct, frozen=True):
             with_gtid: Whether the GTID event is compared too: a server does not send it in every gtid_mode.
 
         Raises:
-            StrataError: As `BinlogStream.read`.
+            StrataError: As `BinlogStream.read_events`.
         """
         skipped = 0 if with_gtid or not self.begins_with_gtid else _length(self.head)
-        begin = BinlogPosition.of(self.begin.file, self.begin.offset + skipped)
+        begin = BinlogPosition.from_offset(self.begin.file, self.begin.offset + skipped)
         wanted, sent, is_open = self.head[skipped:], b"", False
         stream = BinlogStream.open(address)
         try:
-            for item in stream.read(begin):
+            for item in stream.read_events(begin):
                 if isinstance(item, Control):
                     if not self._is_of_file(item.event):
                         return f"{begin.file} was made at another time or by another version"
@@ -167,7 +167,7 @@ class LastTransaction(Struct, frozen=True):
 
         Raises:
             SourceDivergedError: The server has something else there.
-            StrataError: As `BinlogStream.read`.
+            StrataError: As `BinlogStream.read_events`.
         """
         difference = self.difference(address, with_gtid=False)
         if difference is not None:
@@ -225,7 +225,7 @@ def prove_history(
 
     Raises:
         SourceDivergedError: It has executed other transactions with the same GTIDs.
-        StrataError: As `BinlogStream.read`.
+        StrataError: As `BinlogStream.read_events`.
     """
     if not last.head:
         _prove_begin(address, server, last)
@@ -313,7 +313,7 @@ def _difference_by_gtid(
     before = _position_before(executed, [last.gtid] if last.gtid else [])
     try:
         with closing(BinlogStream.open(address)) as stream:
-            items = stream.read(stream_request(before, server.vendor), gaps=Gaps.ALLOWED)
+            items = stream.read_events(stream_request(before, server.vendor), gaps=Gaps.ALLOWED)
             sent = _first_bytes(LiveSource(items, before, server.uuid), last)
     except BinlogPurgedError as error:
         return _Difference(error.message, is_unreadable=True)
@@ -325,7 +325,7 @@ def _difference_by_gtid(
 
 def _first_bytes(source: LiveSource, last: LastTransaction) -> bytes | None:
     """As many bytes as are known of a transaction, of the transaction with its GTID; None if there is none."""
-    for item in source.read():
+    for item in source.read_items():
         if isinstance(item, Transactions):
             for record in item.records():
                 if record.gtid == last.gtid:
@@ -361,8 +361,8 @@ def _commits_there(
     request = stream_request(_position_before(executed, wanted), server.vendor)
     try:
         with closing(BinlogStream.open(address)) as stream:
-            for raw in _events_sent(stream.read(request, gaps=Gaps.ALLOWED)):
-                commit = NumberedCommit.of(raw)
+            for raw in _events_sent(stream.read_events(request, gaps=Gaps.ALLOWED)):
+                commit = NumberedCommit.from_event(raw)
                 if commit.gtid in wanted and commit.committed_at:
                     commits[commit.gtid] = commit
                 if len(commits) == len(wanted):
@@ -429,7 +429,7 @@ def _last_of_each(segment: LandedSegment) -> Iterator[NumberedCommit]:
             event, kind = _read_event(file), file.read(HEADER_BYTES)[4]
             # Each member of a group writes its own (8.0).
             if kind != EventType.VIEW_CHANGE and event[4] in GTID_EVENTS:
-                yield NumberedCommit.of(event)
+                yield NumberedCommit.from_event(event)
 
 
 def _last_rows(batch: TransactionBatch) -> Iterator[tuple[object, int]]:
@@ -452,7 +452,7 @@ def _read_event(file: BinaryIO) -> bytes:
 
 def first_commit(last: LastTransaction) -> tuple[NumberedCommit, ...]:
     """The commit of a transaction, if it begins with a GTID event."""
-    return (NumberedCommit.of(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
+    return (NumberedCommit.from_event(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
 
 
 def _length(header: bytes | bytearray) -> int:

@@ -62,7 +62,7 @@ class StreamEnd(Struct, frozen=True):
     """XA transactions that are neither committed nor rolled back; None if that is not known yet."""
 
     @classmethod
-    def of(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
+    def from_summary(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
         """The end after a segment."""
         executed = parse_executed(summary.executed)
         resume = Resume(summary.resume)
@@ -85,7 +85,9 @@ class Sender(Struct, frozen=True):
         """How a landing continues after a part of a file."""
         if self.numbered_from is None:
             return Resume.FILE
-        is_numbered = not self.numbered_from or BinlogPosition.of(binlog_file, 0).file_number >= self.numbered_from
+        is_numbered = (
+            not self.numbered_from or BinlogPosition.from_offset(binlog_file, 0).file_number >= self.numbered_from
+        )
         return Resume.GTID if is_numbered else Resume.FILE
 
     def chain(self, form: FormatDescription, offset: int) -> EventChain:
@@ -276,7 +278,7 @@ class SegmentRecorder:
 
     def take_tail(self) -> bytes:
         """Cuts off what is after the last complete transaction, and returns it."""
-        tail = self._file.read(self._whole)
+        tail = self._file.read_from(self._whole)
         self._file.cut(self._whole)
         return tail
 
@@ -326,7 +328,7 @@ class SegmentRecorder:
             self._index.close(summary)
         publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
         self._file.publish(str(self.name))
-        return StreamEnd.of(summary, self.name.ordinal)
+        return StreamEnd.from_summary(summary, self.name.ordinal)
 
     def _refuse_unnumbered(self, batch: TransactionBatch) -> None:
         """Refuses a transaction without a GTID where that cannot be: of MariaDB, and of a file, which another landing

@@ -59,7 +59,7 @@ class LandedKind(Struct, frozen=True):
 
 
 def _rebuild(folder: Folder, name: SegmentName, before: SegmentSummary | None) -> None:
-    after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
+    after = StreamEnd.from_summary(before, name.ordinal - 1) if before else _end_before(folder, name)
     rebuild_index(folder, name, after)
 
 
@@ -285,7 +285,7 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
     if not after.ordinal:
         with open_binlog(folder.join(str(name))) as binlog:
             after = replace(after, executed=_previous(binlog))
-    return StreamEnd.of(_write_index(folder, name, after), name.ordinal)
+    return StreamEnd.from_summary(_write_index(folder, name, after), name.ordinal)
 
 
 def _write_index(

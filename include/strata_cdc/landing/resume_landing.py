@@ -154,7 +154,9 @@ class ByGtid:
         """
         last, self._unseen = self._unseen, None
         if self._vendor is Vendor.MYSQL and last and last.summary.server_uuid == self.sender.server_uuid:
-            _refuse_passed_over(self._address, LastTransaction.landed(last).end, BinlogPosition.of(binlog_file, 0))
+            _refuse_passed_over(
+                self._address, LastTransaction.landed(last).end, BinlogPosition.from_offset(binlog_file, 0)
+            )
         return sent
 
     def take_previous(self, event: bytes) -> None:
@@ -171,7 +173,7 @@ def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: Bi
     stream = BinlogStream.open(address)
     try:
         # In mode ON the server itself ends this with an error at the first transaction without a GTID.
-        for item in stream.read(begin):
+        for item in stream.read_events(begin):
             files -= isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION
             if files < 0:
                 break
@@ -188,13 +190,13 @@ def still_has(address: ServerAddress, server: ServerState, executed: Executed) -
     A server that keeps its binlog in its storage engine does not say what it has purged: it is requested from there.
 
     Raises:
-        StrataError: As `BinlogStream.read`, except that of purged events.
+        StrataError: As `BinlogStream.read_events`, except that of purged events.
     """
     if not server.binlog_engine:
         return server.purged <= executed
     with closing(BinlogStream.open(address)) as stream:
         try:
-            next(iter(stream.read(stream_request(executed, server.vendor))), None)
+            next(iter(stream.read_events(stream_request(executed, server.vendor))), None)
         except BinlogPurgedError:
             return False
     return True
@@ -262,7 +264,7 @@ class ByFile:
     def has_arrived(self) -> bool:
         """Whether everything that the server had written has arrived."""
         file, offset = self._cutter.position()
-        return bool(file) and BinlogPosition.of(file, offset) >= self._goal
+        return bool(file) and BinlogPosition.from_offset(file, offset) >= self._goal
 
     def begins_empty(self) -> bool:
         """Never: such a server cannot be dumped, and the files of an idle server are purged without a transaction."""
@@ -325,7 +327,7 @@ class LandingGoal(Struct, frozen=True):
     """None: its binlog is in its storage engine, and each transaction has a GTID."""
 
     @classmethod
-    def read(cls, address: ServerAddress) -> Self:
+    def from_server(cls, address: ServerAddress) -> Self:
         """Queries the server.
 
         Raises:
@@ -349,5 +351,5 @@ class LandingGoal(Struct, frozen=True):
     def _follows(self, start: BinlogPosition) -> bool:
         """Whether a transaction follows a position: the ends and beginnings of files never land alone."""
         with closing(BinlogStream.open(self.address)) as stream:
-            chunks = (item.data for item in stream.read(start) if isinstance(item, EventBytes))
+            chunks = (item.data for item in stream.read_events(start) if isinstance(item, EventBytes))
             return any(data[4] != EventType.STOP for data in chunks)

@@ -67,7 +67,7 @@ class AppliedFiles(Struct, frozen=True):
         return f"{self.version} {self.first} {self.last} {self.digest}"
 
     @classmethod
-    def read(cls, text: str) -> Self | None:
+    def from_text(cls, text: str) -> Self | None:
         """Reads what `text` wrote; None if nothing was noted."""
         parts = text.split()
         if len(parts) != _PARTS:

@@ -101,7 +101,7 @@ def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa
             taken, image = before.popleft()
             gone = rows.pop(key_of(image), None)
             old = gone if taken == number else old
-        # An insert has no row before it, and the defaults of what it lacks already (`ImageChanges.of`).
+        # An insert has no row before it, and the defaults of what it lacks already (`ImageChanges.from_changes`).
         if old != {}:
             row.update(_values(old, lacking.get(at, ()), events, at))
         rows[key_of(row)] = row

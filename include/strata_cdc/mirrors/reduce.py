@@ -60,7 +60,7 @@ def reduce_changes(
     ordered = in_order(changes)
     known = with_keys_before(ordered, definition, key)
     may_have_new_keys, ordered = known is not ordered, known
-    events = ImageChanges.of(ordered, definition)
+    events = ImageChanges.from_changes(ordered, definition)
     seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
     if definition.sequence:
         return _replaced(rows_of(events.before), events, int(seqs[-1]))

@@ -100,7 +100,7 @@ class Mirror(Struct, frozen=True):
             CommitConflictError: Another process has changed the mirror to be replaced, or has made one meanwhile.
             LakeUnavailableError: The storage refuses.
         """
-        table = TableName.of(table)
+        table = TableName.parse(table)
         url = mirror_url(lake, source, table)
         snapshot = read_snapshot(url)
         if snapshot is not None and replacing is not None and snapshot.version != replacing.snapshot.version:
@@ -167,7 +167,7 @@ class Mirror(Struct, frozen=True):
             DamagedFileError: The table is not complete, or Strata did not make it.
             LakeUnavailableError: The storage does not answer.
         """
-        table = TableName.of(table)
+        table = TableName.parse(table)
         url = mirror_url(lake, source, table)
         version = None if at is None else version_at(url, at)
         if version == -1:

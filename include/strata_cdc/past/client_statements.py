@@ -123,7 +123,7 @@ class ClientStatements:
         if _has(located[1], binlog_file, binlog_pos):
             return located
         try:
-            at = self._stream.seq_at_position(BinlogPosition.of(binlog_file, binlog_pos + 1))
+            at = self._stream.seq_at_position(BinlogPosition.from_offset(binlog_file, binlog_pos + 1))
             located = self._stream.record_at(at)
         except Usage:
             return None

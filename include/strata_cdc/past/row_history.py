@@ -98,10 +98,10 @@ def history_of_key(request: HistoryRequest, paths: RowPaths) -> Iterator[History
         request: The changes.
 
     Raises:
-        StrataError: As for `TableChanges.read`.
+        StrataError: As for `TableChanges.read_timeline`.
     """
     rows = _Rows(request, paths)
-    for part in request.changes.read(request.timeline, paths.filter):
+    for part in request.changes.read_timeline(request.timeline, paths.filter):
         if isinstance(part, TableEvent):
             yield from rows.take_event(part)
         elif isinstance(part, UnknownChanges):
@@ -119,10 +119,10 @@ def history_of_filter(request: HistoryRequest, wanted: Any) -> Iterator[HistoryL
         wanted: The filter.
 
     Raises:
-        StrataError: As for `TableChanges.read`.
+        StrataError: As for `TableChanges.read_timeline`.
     """
     has_begun = False
-    for part in request.changes.read(request.timeline, wanted):
+    for part in request.changes.read_timeline(request.timeline, wanted):
         if isinstance(part, TableEvent):
             if has_begun:
                 yield HistoryEvent(part)

@@ -151,7 +151,7 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
 
     Raises:
         Usage: The rows had more than `MOST_KEYS` keys.
-        StrataError: As for `TableChanges.read`.
+        StrataError: As for `TableChanges.read_timeline`.
     """
     keys = {key}
     while True:
@@ -177,7 +177,7 @@ def _walked(
         if isinstance(part, ChangeSpan):
             for chunk in changes.looked_at(part, chosen):
                 for order, before, after in _moves(chunk, part, columns):
-                    walk.take(order, before, after)
+                    walk.add_change(order, before, after)
         elif isinstance(part, UnknownChanges):
             walk.doubt((part.until, _LAST_ROW))
         else:
@@ -236,7 +236,7 @@ class _Walk:
         elif _may_bring_rows(event):
             self.doubt((event.seq, -1))
 
-    def take(self, order: Place, before: Key | None, after: Key | None) -> None:
+    def add_change(self, order: Place, before: Key | None, after: Key | None) -> None:
         """A change that begins, ends or moves a row."""
         row = None
         if before in self._keys and before is not None:

@@ -141,4 +141,4 @@ def _put(folder: Folder, name: str, target: Path) -> None:
     if folder.is_local:
         target.symlink_to(Path(folder.path).resolve() / name)
     else:
-        target.write_bytes(folder.read(name))
+        target.write_bytes(folder.read_file(name))

@@ -87,7 +87,7 @@ class TableChanges:
         self._lake, self._timelines = lake, timelines
         self._opened: dict[TableName, _WholeChanges] = {}
 
-    def read(
+    def read_timeline(
         self, timeline: TableTimeline, wanted: ChangeFilter | None = None
     ) -> Iterator[TableChangeBatch | TableEvent | UnknownChanges]:
         """The changes and events of a timeline, in order.
@@ -139,13 +139,13 @@ class TableChanges:
             known = published.newest_commit(span.name)
             self._opened[span.name] = _WholeChanges(self._lake, self._timelines.source, span.name, known)
         # Several may be read at once.
-        yield from copy(self._opened[span.name]).of(span, wanted, first, only_first=only_first)
+        yield from copy(self._opened[span.name]).read_span(span, wanted, first, only_first=only_first)
 
 
 class _WholeChanges(PublishedChanges):
     """The changes with whole images and all of their facts, as far as a filter wants them."""
 
-    def of(
+    def read_span(
         self, span: ChangeSpan, wanted: ChangeFilter | None, first: ReadFirst | None, *, only_first: bool
     ) -> Iterator[pa.Table]:
         """The wanted changes of a range; with all columns, or with those alone that are read first."""

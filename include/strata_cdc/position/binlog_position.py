@@ -24,7 +24,7 @@ class BinlogPosition:
     file: str = field(compare=False)
 
     @classmethod
-    def of(cls, file: str, offset: int) -> Self:
+    def from_offset(cls, file: str, offset: int) -> Self:
         """Position `offset` (bytes) in the file named `file`, with or without folders.
 
         Raises:
@@ -54,7 +54,7 @@ class BinlogPosition:
                 f"{text[:60]!r} is not a position",
                 remedy="Write FILE:OFFSET, as in `binlog.000042:1934`.",
             )
-        return cls.of(file, int(offset))
+        return cls.from_offset(file, int(offset))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"

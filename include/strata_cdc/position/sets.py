@@ -80,7 +80,7 @@ class Gtid(Struct, frozen=True):
     gno: int
 
     @classmethod
-    def of(cls, uuid: str, gno: int, tag: str = "") -> Self:
+    def from_fields(cls, uuid: str, gno: int, tag: str = "") -> Self:
         """From the fields of a GTID event."""
         return cls(Sid(uuid, tag), gno)
 
@@ -112,7 +112,7 @@ class GtidSet(Struct, frozen=True):
     _spans: tuple[tuple[Sid, tuple[Span, ...]], ...] = ()
 
     @classmethod
-    def of(cls, spans: Mapping[Sid, Iterable[Span]]) -> Self:
+    def from_spans(cls, spans: Mapping[Sid, Iterable[Span]]) -> Self:
         """From any spans, overlapping and in any order; a sid with an empty list of spans is not in the set."""
         merged = ((sid, _merge(given)) for sid, given in spans.items())
         return cls(tuple(sorted((sid, spans) for sid, spans in merged if spans)))
@@ -129,7 +129,7 @@ class GtidSet(Struct, frozen=True):
         for part in text.split(","):
             if part.strip():
                 _parse_part(part, spans)
-        return cls.of(spans)
+        return cls.from_spans(spans)
 
     def items(self) -> Iterator[tuple[Sid, tuple[Span, ...]]]:
         """Each UUID and tag, in order, with its spans."""
@@ -161,7 +161,7 @@ class GtidSet(Struct, frozen=True):
 
     def left_out(self) -> GtidSet:
         """The numbers that are not in the set, between a server's first and last number in it."""
-        return GtidSet.of({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
+        return GtidSet.from_spans({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
 
     def servers(self) -> frozenset[str]:
         """The UUIDs in it."""

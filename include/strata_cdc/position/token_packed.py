@@ -302,7 +302,7 @@ def _step_after(position: CommitTs, packed: PackedPart) -> CommitStep:
 
 def file_position(uuid: str, file: str, offset: int) -> FilePosition:
     """Returns a position in files. Raises `msgspec.DecodeError` or `Usage` if the name is not that of a file."""
-    at = BinlogPosition.of(file, offset)
+    at = BinlogPosition.from_offset(file, offset)
     if at.file != file:
         raise msgspec.DecodeError("the name of a file has a folder")
     return FilePosition(uuid, at)
@@ -316,7 +316,7 @@ def gtid_set(servers: Sequence[tuple[Sid, Sequence[int]]]) -> GtidSet:
         if len(bounds) % 2 or not all(bounds) or list(bounds) != sorted(bounds):
             raise msgspec.DecodeError("a span has no end, or runs backwards")
         spans[sid] = tuple(zip(bounds[::2], bounds[1::2], strict=True))
-    gtids = GtidSet.of(spans)
+    gtids = GtidSet.from_spans(spans)
     if list(gtids.items()) != list(spans.items()) or len(spans) < len(servers):
         raise msgspec.DecodeError("a GTID set is not in order")
     return gtids

@@ -77,7 +77,7 @@ class TablesAtEnd(Struct, frozen=True):
     totals: Sequence[StateTotal]
 
     @classmethod
-    def read(cls, engine: sa.Engine, source: str) -> TablesAtEnd:
+    def from_store(cls, engine: sa.Engine, source: str) -> TablesAtEnd:
         """From the store, in which the source need not be."""
         store = SchemaStore(engine)
         position = store.position(source)
@@ -96,7 +96,7 @@ def server_comparison(engine: sa.Engine, source: str, *, known: TablesAtEnd | No
     Args:
         known: What the caller has read of the store.
     """
-    known = known or TablesAtEnd.read(engine, source)
+    known = known or TablesAtEnd.from_store(engine, source)
     there = {str(name) for name in known.tables}
     compared = [table for table in ComparisonLedger(engine).all(source) if table.name in there]
     never = tuple(sorted((known.published() & there) - {table.name for table in compared}))

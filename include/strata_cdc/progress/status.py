@@ -158,7 +158,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     closed = IntervalLedger(engine).runs(source.name)
     newest = closed[-1] if closed else None
     wanted = wanted_tables(source, engine, stream)
-    known = TablesAtEnd.read(engine, source.name)
+    known = TablesAtEnd.from_store(engine, source.name)
     all_totals = known.totals
     totals = [total for total in all_totals if wanted(TableName(total.database, total.table))]
     withheld_intervals = withheld(engine, source.name)

@@ -138,7 +138,7 @@ def read_plan(folder: Folder) -> RunPlan:
         if name is not None and name.kind is RunKind.NOTHING:
             return RunPlan(source, run, lake, ())
         raise _no_run(lake, source, run)
-    return decode_plan(folder.read(PLAN), folder.join(PLAN))
+    return decode_plan(folder.read_file(PLAN), folder.join(PLAN))
 
 
 def _no_run(lake: str, source: str, run: str) -> Usage:
@@ -154,7 +154,7 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
 
 def plan_digest(folder: Folder) -> str:
     """`content_digest` of the plan, to be stored with the result of decoding; empty if no plan is stored."""
-    return content_digest(folder.read(PLAN)) if folder.exists(PLAN) else ""
+    return content_digest(folder.read_file(PLAN)) if folder.exists(PLAN) else ""
 
 
 def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
@@ -207,7 +207,7 @@ def read_decoded(folder: Folder) -> Decoded:
         )
     remedy = f"Decode the run again, which gives the same files: {_decode(folder)}."
     file, former = folder.join(DECODED), {FORMAT: _from_stored}
-    return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=file, remedy=remedy, former=former)
+    return decode_stored(folder.read_file(DECODED), Decoded, newest=FORMAT, file=file, remedy=remedy, former=former)
 
 
 def note_cleared(folder: Folder) -> None:
@@ -277,5 +277,7 @@ def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
         return {}
     _, _, source, run = folder.url.rsplit("/", 3)
     remedy = f"Check the run again: `strata check {run} --source {source}` (task `check`)."
-    stored = decode_stored(folder.read(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy)
+    stored = decode_stored(
+        folder.read_file(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy
+    )
     return {verdict.interval: verdict for verdict in stored.intervals}

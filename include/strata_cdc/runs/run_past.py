@@ -52,7 +52,7 @@ class RunPast(Struct, frozen=True):
     """The tables of its plan, by name."""
     format: int = FORMAT
 
-    def of(self, database: str, table: str) -> EarlierTable | None:
+    def earlier_table(self, database: str, table: str) -> EarlierTable | None:
         """The history of a table; None if the file does not have it."""
         return next((past for past in self.tables if (past.database, past.table) == (database, table)), None)
 
@@ -74,7 +74,7 @@ def read_past(folder: Folder, plan: RunPlan) -> RunPast:
     remedy = f"Run `strata plan --source {plan.source}` again: what it planned is still pending."
     past = RunPast()
     if folder.exists(PAST):
-        past = decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=file, remedy=remedy)
+        past = decode_stored(folder.read_file(PAST), RunPast, newest=FORMAT, file=file, remedy=remedy)
     elif plan.format >= _SINCE and plan.tables:
         raise DamagedFileError("the history before the run is missing", file=file, remedy=remedy)
     if plan.format >= _SINCE:
@@ -94,7 +94,7 @@ def neighbours_of(run_url: str, table: TableName, version_id: int) -> tuple[Neig
         DamagedFileError: The file is incomplete.
         LakeUnavailableError: The storage does not answer.
     """
-    past = _past_at(run_url).of(table.database, table.table)
+    past = _past_at(run_url).earlier_table(table.database, table.table)
     return () if past is None else past.near.get(version_id, ())
 
 
@@ -105,4 +105,4 @@ def _past_at(run_url: str) -> RunPast:
     if not folder.exists(PAST):
         return RunPast()
     remedy = "Plan the run again (`strata plan`): what it planned is still pending."
-    return decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=folder.join(PAST), remedy=remedy)
+    return decode_stored(folder.read_file(PAST), RunPast, newest=FORMAT, file=folder.join(PAST), remedy=remedy)

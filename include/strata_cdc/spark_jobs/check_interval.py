@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     def open_spark() -> SparkSession:
         return open_session(f"strata check {run}")
 
-    checking = replace(Checking.of(given.checks, given.compare_keys), small_bytes=given.small_bytes)
+    checking = replace(Checking.from_settings(given.checks, given.compare_keys), small_bytes=given.small_bytes)
     try:
         report = check_interval(lake, source, run, open_spark, checking, CheckProgress(_write))
         sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")

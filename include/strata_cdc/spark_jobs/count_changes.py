@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> None:
     """Prints a line for each operation."""
     source, table, intervals = arguments
     wanted = {int(start) for start in intervals.split(",")}
-    url = table_url(load_settings(os.environ).lake, source, TableName.of(table))
+    url = table_url(load_settings(os.environ).lake, source, TableName.parse(table))
     output = OUTPUT.open(url)
     files = [] if output is None else [f"{url}/{path}" for path, start in output.files().items() if start in wanted]
     if not files:

@@ -72,7 +72,7 @@ class StrataSource(DataSource):
             raise Usage(f"strata has no option {unknown[0]}", remedy=f"The options are {', '.join(OPTIONS)}.")
         if "table" not in given:
             raise Usage("which table", remedy='Name it: `.option("table", "database.table")`.')
-        self.table = TableName.of(given["table"])
+        self.table = TableName.parse(given["table"])
         self.columns = [name.strip() for name in given.get("columns", "").split(",") if name.strip()]
         self._given = given
         lake = _OpenLake(given)

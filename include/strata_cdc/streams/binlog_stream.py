@@ -59,7 +59,7 @@ def open_stream(request: StreamRequest, engine: sa.Engine, stop: Callable[[], bo
         The stream when its source has yielded its first item; None if `stop` ended it before.
 
     Raises:
-        StrataError: As `open_at` and `LiveHandover.read`.
+        StrataError: As `open_at` and `LiveHandover.read_items`.
     """
     source, server = request.source, LiveServer(request.source.address)
     landed = LandedStream.open(source.lake, source.name)
@@ -72,7 +72,7 @@ def open_stream(request: StreamRequest, engine: sa.Engine, stop: Callable[[], bo
         WantedRows(versions.lookup, wanted.table, wanted.columns, request.limits), PreparedAlong(landed, after_seq)
     )
     handover = LiveHandover(landed, request.handover, stop, after_seq=after_seq, by_file=opening.by_file)
-    items = handover.read()
+    items = handover.read_items()
     first = next(items, None)
     if first is None:
         return None
@@ -121,8 +121,8 @@ class BinlogTransactions:
             self._chosen.item.bytes()
 
     def rows(self) -> Iterator[Decoded]:
-        """Returns their rows, as `BinlogRows.read`."""
-        return self._rows.read(self._chosen.item, self._chosen.transactions.rows)
+        """Returns their rows, as `BinlogRows.decode`."""
+        return self._rows.decode(self._chosen.item, self._chosen.transactions.rows)
 
 
 class BinlogSourceStream:
@@ -156,8 +156,8 @@ class BinlogSourceStream:
         self._progress = StreamProgress.at_begin(first.reached, opening.executed)
         """Where the reader is: after all items that have been yielded completely."""
 
-    def read(self) -> Generator[ChosenTransactions | None]:
-        """Yields the transactions for the reader, as `SourceStream.read`."""
+    def read_transactions(self) -> Generator[ChosenTransactions | None]:
+        """Yields the transactions for the reader, as `SourceStream.read_transactions`."""
         end_time, is_over = _EndTime(self._request, self._opening.time), self._is_over()
         items = chain([self._first], self._following)
         while not is_over and (item := next(items, None)) is not None:

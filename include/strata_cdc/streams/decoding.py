@@ -195,7 +195,7 @@ class Decoding:
         """
         self._permit, self._everything = permit, everything
 
-    def read(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
+    def decode(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
         """Yields what some transactions of an item have; then raises the error that ends the stream, if there is an
         error.
 

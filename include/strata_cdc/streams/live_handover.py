@@ -62,7 +62,9 @@ class Reached(Struct, frozen=True):
 
     def after(self, batch: TransactionBatch) -> Reached:
         """Returns the position after some transactions that follow."""
-        last = BinlogPosition.of(batch.binlog_file, int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]))
+        last = BinlogPosition.from_offset(
+            batch.binlog_file, int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
+        )
         executed = batch.added_to(self.executed)
         return replace(self, seq=batch.last_seq, executed=executed, clock=int(batch.committed_at[-1]), at=last)
 
@@ -124,14 +126,14 @@ class LiveServer(Struct, frozen=True):
             state = stream.state()
             if state.binlog_engine:
                 # It does not say what it has purged, and refuses this request if it has purged anything.
-                next(iter(stream.read(stream_request(state.purged, state.vendor))), None)
+                next(iter(stream.read_events(stream_request(state.purged, state.vendor))), None)
                 return None
             begin = stream.files().begin
             is_whole = not state.purged if state.numbers_all else file_number(begin.file) <= 1
             if is_whole:
                 return None
             created_at = 0
-            for item in LiveSource(stream.read(begin), state.purged, state.uuid).read():
+            for item in LiveSource(stream.read_events(begin), state.purged, state.uuid).read_items():
                 if isinstance(item, FileStart):
                     created_at = created_at or item.created_at + 1_000_000
                 elif isinstance(item, Transactions):
@@ -198,11 +200,11 @@ class LiveHandover:
         self._last: LastTransaction | None = None
         """The last transaction that was read; the server must have it, to prove that its history is still the same."""
 
-    def read(self) -> Generator[SourceItem]:
+    def read_items(self) -> Generator[SourceItem]:
         """Yields the items; ends only by an error, or when `stop` returns true.
 
         Raises:
-            StrataError: As `ChangeSource.read`.
+            StrataError: As `ChangeSource.read_items`.
         """
         pause, tries = _FIRST_PAUSE_SECONDS, 0
         while not self._stop():
@@ -245,7 +247,7 @@ class LiveHandover:
                     self._last = LastTransaction.landed(stream.segments[-1])
                 return
             self._begin_landed(stream)
-            for item in LandedSource(stream, self._reached.seq).read():
+            for item in LandedSource(stream, self._reached.seq).read_items():
                 if isinstance(item, FileStart) and self._reached.by_file:
                     self._reached = replace(self._reached, server_uuid=item.identity or self._reached.server_uuid)
                 yield self._pass(item)
@@ -265,10 +267,10 @@ class LiveHandover:
         if reached.seq >= stream.first_seq:
             _, record = stream.record_at(reached.seq)
             last_commit = record.commit_timestamp
-            at = BinlogPosition.of(record.binlog_file, record.binlog_pos + record.end - record.begin)
+            at = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos + record.end - record.begin)
         elif not stream.last_seq:
             # Nothing has been written since the stream began.
-            at = BinlogPosition.of(stream.segments[0].name.binlog_file, stream.segments[0].name.offset)
+            at = BinlogPosition.from_offset(stream.segments[0].name.binlog_file, stream.segments[0].name.offset)
         self._reached = Reached(
             reached.seq,
             executed,
@@ -289,8 +291,10 @@ class LiveHandover:
             start = self._start(stream, server)
             self._opened = self._connected = True
             reached = self._reached
-            items = stream.read(start, Until.CLOSED, after=reached.at)
-            live = LiveSource(items, reached.executed, server.uuid, after_seq=reached.seq, clock=reached.clock).read()
+            items = stream.read_events(start, Until.CLOSED, after=reached.at)
+            live = LiveSource(
+                items, reached.executed, server.uuid, after_seq=reached.seq, clock=reached.clock
+            ).read_items()
             for item in live:
                 given = time.monotonic()
                 self._pass_head(item)

@@ -45,7 +45,7 @@ class OpenedStream:
         self.unreadable_rows = 0
         """How many of the yielded rows cannot be read."""
 
-    def read(self) -> Iterator[StreamBatch | Heartbeat]:
+    def read_batches(self) -> Iterator[StreamBatch | Heartbeat]:
         """Yields everything that there is for the reader, up to the end."""
         pause = self._request.heartbeat_seconds
         due = time.monotonic() + pause
@@ -60,7 +60,7 @@ class OpenedStream:
 
     def _items_in_spans(self) -> Iterator[StreamBatch | None]:
         """Yields what each item has, and None at the end of each item: a span is freed before the next item comes."""
-        for chosen in self.source.read():
+        for chosen in self.source.read_transactions():
             if chosen is None:
                 yield None
             else:
@@ -68,7 +68,7 @@ class OpenedStream:
 
     def _spans(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
         try:
-            for span in self._decoding.read(chosen, statements_of(chosen, self._wanted)):
+            for span in self._decoding.decode(chosen, statements_of(chosen, self._wanted)):
                 if span:
                     self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span

@@ -279,7 +279,7 @@ def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
         Usage: The position is inside an event.
     """
     first, summary = landed.segments[0], landed.segments[-1].summary
-    begin = BinlogPosition.of(first.name.binlog_file, first.name.offset)
+    begin = BinlogPosition.from_offset(first.name.binlog_file, first.name.offset)
     if at < begin:
         if at.file == begin.file and _begins_with_file(landed):
             # The position is in the head of the file with which the stream begins.
@@ -289,7 +289,7 @@ def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
             source=landed.source,
             remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
         ).beginning(begin)
-    end = BinlogPosition.of(summary.binlog_file, summary.server_end)
+    end = BinlogPosition.from_offset(summary.binlog_file, summary.server_end)
     if at >= end:
         return landed.last_seq, at == end and at.file == end.file
     seq = landed.seq_at_position(at)

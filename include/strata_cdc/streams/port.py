@@ -50,7 +50,7 @@ class SourceStream(Protocol):
     def tracked_from(self) -> Executed | None:
         """How far the source has been read and tracked; None once that has reached the reader's begin."""
 
-    def read(self) -> Generator[ChosenTransactions | None]:
+    def read_transactions(self) -> Generator[ChosenTransactions | None]:
         """Yields the transactions, in order; and None after each item of the source, also if nothing comes.
 
         `place` is after some transactions once what follows them is requested: until then they may be incomplete.

@@ -152,7 +152,7 @@ class Held:
         self._executed = executed
         self._spans: dict[Writer | DomainWriter, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
 
-    def of(self, batch: TransactionColumns) -> Mask:
+    def mask(self, batch: TransactionColumns) -> Mask:
         """Returns a value for each transaction of a batch."""
         mask = np.zeros(len(batch), np.bool_)
         for number, sid in enumerate(batch.sids):
@@ -210,7 +210,7 @@ class Begin(Struct, frozen=True, dict=True):
             return rows[first_at(batch.positions[first:stop], batch, self.at) :]
         if self.executed is None:
             return rows
-        return rows[~self._held.of(batch)[first:stop]]
+        return rows[~self._held.mask(batch)[first:stop]]
 
     def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
         """Returns how many steps the reader already has, by ordinal, of the transactions of a batch that are not new to
@@ -297,7 +297,7 @@ class End(Struct, frozen=True):
 def _stop_by_set(missing: Executed, batch: TransactionBatch, first: int) -> int | None:
     """The row after the one with which the set is complete; the row itself, if it shows that numbers of the set were
     skipped (MariaDB)."""
-    held = Held(missing).of(batch)[first:]
+    held = Held(missing).mask(batch)[first:]
     if not isinstance(missing, DomainSet):
         last = _first(np.cumsum(held) >= missing.count())
         return first + last + 1 if last < len(held) else None
@@ -333,7 +333,7 @@ def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition | Commi
     if isinstance(transaction, CommitStep):
         return np.empty(0, np.int64)
     if isinstance(transaction, BinlogPosition):
-        if transaction.file_number != BinlogPosition.of(batch.binlog_file, 0).file_number:
+        if transaction.file_number != BinlogPosition.from_offset(batch.binlog_file, 0).file_number:
             return np.empty(0, np.int64)
         return np.flatnonzero(batch.positions == transaction.offset)
     if transaction.sid not in batch.sids:
@@ -345,7 +345,7 @@ def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition | Commi
 def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:
     """Returns the first of some ascending offsets in a batch's file that is at a position or after it; if there is
     none, the number of offsets."""
-    file = BinlogPosition.of(batch.binlog_file, 0)
+    file = BinlogPosition.from_offset(batch.binlog_file, 0)
     if file.file_number != at.file_number:
         return 0 if file.file_number > at.file_number else len(offsets)
     return int(np.searchsorted(offsets, at.offset))

@@ -81,8 +81,8 @@ class FilesAlong(Struct, frozen=True):
         """Returns where a row ends."""
         batch = self.batch
         end = int(batch.positions[row] + batch.ends[row] - batch.begins[row])
-        return FilePosition(self.server_uuid, BinlogPosition.of(batch.binlog_file, end))
+        return FilePosition(self.server_uuid, BinlogPosition.from_offset(batch.binlog_file, end))
 
     def transaction(self, row: int) -> BinlogPosition:
         """Returns where a row begins, which identifies it."""
-        return BinlogPosition.of(self.batch.binlog_file, int(self.batch.positions[row]))
+        return BinlogPosition.from_offset(self.batch.binlog_file, int(self.batch.positions[row]))

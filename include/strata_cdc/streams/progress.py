@@ -71,7 +71,7 @@ class StreamProgress(Struct, frozen=True):
         last, at = stop - 1, self.at
         if reached.by_file:
             end = int(batch.positions[last] + batch.ends[last] - batch.begins[last])
-            at = FilePosition(self.server_uuid(reached), BinlogPosition.of(batch.binlog_file, end))
+            at = FilePosition(self.server_uuid(reached), BinlogPosition.from_offset(batch.binlog_file, end))
         return StreamProgress(
             batch.first_seq + last,
             batch.added_to(self.executed, first, stop),

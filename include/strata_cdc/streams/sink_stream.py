@@ -92,8 +92,8 @@ class SinkSourceStream:
         self._at, self._parts = opening.at, opening.parts
         """Where the reader is."""
 
-    def read(self) -> Generator[ChosenTransactions | None]:
-        """Yields the commits for the reader, as `SourceStream.read`."""
+    def read_transactions(self) -> Generator[ChosenTransactions | None]:
+        """Yields the commits for the reader, as `SourceStream.read_transactions`."""
         while not self._is_over():
             for window in self._windows():
                 yield self._chosen(window)

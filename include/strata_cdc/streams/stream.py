@@ -160,7 +160,7 @@ class ChangeStream:
             open_source = open_sink_stream if source.is_sink else open_stream
             self._opened = open_source(self._request, engine, self._closed.is_set)
             if self._opened is not None:
-                yield from self._opened.read()
+                yield from self._opened.read_batches()
         except StrataError as error:
             raise error.located(source=source.name) from None
         finally:

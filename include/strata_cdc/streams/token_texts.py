@@ -80,7 +80,9 @@ def heads_one_by_one(steps: Sequence[StepTexts]) -> TokenHeads:
     """Returns the same from the texts of each transaction."""
     heads = [step.head.encode() for step in steps]
     tails = [step.tail for step in steps]
-    return TokenHeads(Texts.of(heads), np.array(list(map(zlib.crc32, heads)), np.int64), tails if any(tails) else None)
+    return TokenHeads(
+        Texts.from_texts(heads), np.array(list(map(zlib.crc32, heads)), np.int64), tails if any(tails) else None
+    )
 
 
 def joined_heads(parts: Sequence[TokenHeads]) -> TokenHeads:
@@ -92,7 +94,7 @@ def joined_heads(parts: Sequence[TokenHeads]) -> TokenHeads:
 
 def tokens_one_by_one(transactions: Sequence[StreamTransaction]) -> SpanTokens:
     """Returns the tokens of some transactions, from the texts of each."""
-    after = Texts.of([transaction.after_text.encode() for transaction in transactions])
+    after = Texts.from_texts([transaction.after_text.encode() for transaction in transactions])
     return SpanTokens(heads_one_by_one([transaction.steps for transaction in transactions]), after)
 
 
@@ -115,7 +117,7 @@ def tokens_inside(heads: TokenHeads, chosen: Ints, steps: Ints) -> list[LineColu
     else:
         # Another source, too, is inside a transaction; this is rare.
         rows = zip(chosen.tolist(), steps.tolist(), crcs.tolist(), strict=True)
-        ends = Texts.of([sealed(digits(count) + heads.tails[at], crc).encode() for at, count, crc in rows])
+        ends = Texts.from_texts([sealed(digits(count) + heads.tails[at], crc).encode() for at, count, crc in rows])
     return [LineColumn(heads.texts, chosen), LineColumn(ends)]
 
 

@@ -61,8 +61,10 @@ def texts_of_transactions(
         return TransactionTexts(source, seqs, statements, _gtids(batch, rows), times, tokens)
     each = [transactions[seq] for seq in seqs.tolist()]
     statements = np.array([transaction.statements for transaction in each], np.int64)
-    gtids = Texts.of([b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each])
-    times = Texts.of([time_text(transaction.record.committed_at).encode() for transaction in each])
+    gtids = Texts.from_texts(
+        [b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each]
+    )
+    times = Texts.from_texts([time_text(transaction.record.committed_at).encode() for transaction in each])
     return TransactionTexts(source, seqs, statements, [LineColumn(gtids)], times, tokens)
 
 

@@ -155,7 +155,7 @@ def _texts_of(span: StreamBatch) -> TransactionTexts:
 
 
 def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
-    lines = Texts.of([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
+    lines = Texts.from_texts([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
     seqs, numbers = zip(*((ddl.transaction.record.seq, ddl.number) for ddl in span.ddl), strict=True)
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
@@ -251,7 +251,7 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
-    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Texts.of(lines))])
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Texts.from_texts(lines))])
 
 
 def _ddl_line(ddl: Ddl) -> bytes:

@@ -94,7 +94,7 @@ def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effec
     """The values of one existing column, in its new type; arguments and errors as in `convert_rows`."""
     if keeps_values(before, after) or after.generated is not None:
         return values
-    pair = Pair.of(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)
+    pair = Pair.from_columns(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)
     if after.auto_increment and not before.auto_increment:
         _require_numbers(values, pair, effect)
     result = pa.chunked_array([converted(chunk, pair) for chunk in values.chunks], type=arrow_type(after))

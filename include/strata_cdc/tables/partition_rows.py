@@ -48,7 +48,7 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
             date.
     """
     scheme = held.partitioning
-    columns = [_Column.of(rows, definition, name, scheme) for name in scheme.columns]
+    columns = [_Column.from_rows(rows, definition, name, scheme) for name in scheme.columns]
     wanted = {fold_name(name) for name in held.names}
     inside = np.zeros(rows.num_rows, bool)
     for at, partition in enumerate(scheme.partitions):
@@ -69,7 +69,7 @@ class _Column:
         self.values, self.nulls, self._literal = values, nulls, literal
 
     @classmethod
-    def of(cls, rows: pa.Table, definition: TableDefinition, name: str, scheme: Partitioning) -> _Column:
+    def from_rows(cls, rows: pa.Table, definition: TableDefinition, name: str, scheme: Partitioning) -> _Column:
         column = next((known for known in definition.columns if fold_name(known.name) == fold_name(name)), None)
         if column is None:
             raise ReadAgainError(f"the partitions are by a column {name} that the table has not")

@@ -147,7 +147,7 @@ class OutputTable(Protocol):
     def commits_since(self, version: int) -> Sequence[FileCommit] | None:
         """The commits after a version, in order; None if the log does not have all of them any more."""
 
-    def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+    def read_rows(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
         """Rows, in no order.
 
         Args:

@@ -51,7 +51,7 @@ def read_changes(
         LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    table = TableName.of(table)
+    table = TableName.parse(table)
     tables = _tables(lake, source, table, output)
     if not tables:
         raise Usage(
@@ -85,7 +85,7 @@ def read_columns(lake: str, source: str, table: TableName | str, output: Output 
         LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    return [changes.read(None, None, None) for changes in _tables(lake, source, TableName.of(table), output)]
+    return [changes.read_rows(None, None, None) for changes in _tables(lake, source, TableName.parse(table), output)]
 
 
 def read_batches(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> Iterator[pa.Table]:
@@ -96,7 +96,7 @@ def read_batches(lake: str, source: str, table: TableName | str, output: Output 
         LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    for changes in _tables(lake, source, TableName.of(table), output):
+    for changes in _tables(lake, source, TableName.parse(table), output):
         yield from changes.batches()
 
 
@@ -134,4 +134,4 @@ def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _read(table: OutputTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
-    return table.read(None if columns is None else columns_of(table.columns, columns), start, end)
+    return table.read_rows(None if columns is None else columns_of(table.columns, columns), start, end)

@@ -32,7 +32,7 @@ def same_rows(some: Sequence[pq.ParquetFile], others: Sequence[pq.ParquetFile]) 
         count = min(left.fill(), right.fill())
         if not count:
             return True
-        if not _are_equal(left.take(count), right.take(count)):
+        if not _are_equal(left.take_first(count), right.take_first(count)):
             return False
 
 
@@ -53,7 +53,7 @@ class _Rows:
             self._held = group[1]
         return len(self._held)
 
-    def take(self, count: int) -> pa.Table:
+    def take_first(self, count: int) -> pa.Table:
         """The first of the rows that are held."""
         held = self._held
         assert held is not None  # noqa: S101  `fill` has returned a number

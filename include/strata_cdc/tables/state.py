@@ -57,7 +57,7 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     key = [name for name in key if name in state.schema.names]
     refuse_unkeyed(definition, key, changes["_missing"])
     ordered = in_order(changes)
-    events = ImageChanges.of(ordered, definition)
+    events = ImageChanges.from_changes(ordered, definition)
     refuse_unlogged_values(events, definition, ordered["_missing"])
     if definition.sequence:
         return sequence_row(state, events)
@@ -113,7 +113,7 @@ class ImageChanges:
         """Column -> for images that have only the difference of a JSON document: that difference."""
 
     @classmethod
-    def of(cls, changes: pa.Table, definition: TableDefinition) -> ImageChanges:
+    def from_changes(cls, changes: pa.Table, definition: TableDefinition) -> ImageChanges:
         """The images of changes that are in order; images before may lack columns that are not needed. Rows of a
         system-versioned table that are not current are not there."""
         names = {column.name: column_name(column.name) for column in definition.columns}

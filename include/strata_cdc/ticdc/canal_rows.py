@@ -105,7 +105,7 @@ class _CanalReader:
         null = mark.decode().encode().decode("unicode_escape")
         images = _Images(self._values, self._schema, self._definition, null, op)
         ts, key = pc.struct_field(lines["_tidb"], "commitTs"), pc.struct_field(lines["_tidb"], "rowkey")
-        after, before, missing, invalid = images.of(lines)
+        after, before, missing, invalid = images.parse_images(lines)
         numbers = pa.array(np.arange(self.next_row, self.next_row + len(ts)))
         columns = [ts, op, numbers, after, before, missing, invalid, key]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -198,7 +198,7 @@ class _Images(Struct, frozen=True):
     """The text that stands for NULL."""
     op: pa.Array
 
-    def of(self, lines: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+    def parse_images(self, lines: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
         """The after images, the before images, `missing` and `invalid`."""
         is_delete, is_update = (pc.equal(self.op, int(op)) for op in (Operation.DELETE, Operation.UPDATE))
         data, old = _only_element(lines["data"]), _only_element(lines["old"])

@@ -115,7 +115,7 @@ class FileCursor:
             row = int(batch.column("number")[int(falls[0])].as_py())
             raise rows_error(self.source.file, row, "its commit timestamp is smaller than that of the row before it")
 
-    def take(self, after: int, limit: int) -> list[pa.RecordBatch]:
+    def take_below(self, after: int, limit: int) -> list[pa.RecordBatch]:
         """Takes the held rows with timestamps below `limit`, and returns those of them after `after`."""
         taken, kept = [], []
         for batch in self._held:

@@ -90,7 +90,7 @@ class SinkHistory(Struct, frozen=True):
     """By time. A statement that changed several tables is there for each."""
 
     @classmethod
-    def of(cls, files: Iterable[SchemaFile], wanted: Callable[[TableName], bool] = lambda _: True) -> Self:
+    def from_files(cls, files: Iterable[SchemaFile], wanted: Callable[[TableName], bool] = lambda _: True) -> Self:
         """The history of the wanted tables by schema files.
 
         Raises:

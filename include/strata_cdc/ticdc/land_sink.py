@@ -167,9 +167,9 @@ class _Landing:
         self._before = self._stored = landing_state(stream)
         """Where this landing began, and where the next one would begin by now."""
         last = stream.segments[-1] if stream.segments else None
-        self._end = StreamEnd.of(last.summary, last.name.ordinal) if last else StreamEnd()
+        self._end = StreamEnd.from_summary(last.summary, last.name.ordinal) if last else StreamEnd()
         self._contents = read_contents(sink.url, self._before.folder, wanted)
-        self._history = SinkHistory.of(self._contents.schema_files, wanted)
+        self._history = SinkHistory.from_files(self._contents.schema_files, wanted)
         _refuse_late_versions(self._history, self._before)
         self._log = SchemaLog(self._history, dict(self._before.known))
         begin = CommitStep(self._before.end_ts - 1, is_ddl=True) if self._before.end_ts else CommitStep(0)
@@ -251,7 +251,7 @@ class _Landing:
         writer = self._writer
         self._stored = self._state()
         summary = writer.publish(self._stored)
-        self._end = StreamEnd.of(summary, writer.name.ordinal)
+        self._end = StreamEnd.from_summary(summary, writer.name.ordinal)
         self._published.names.append(summary.segment)
         self._published.bytes += summary.bytes
         self._published.transactions += summary.transactions

@@ -240,7 +240,7 @@ class SinkWindows:
             data = cursor.source.version
             table = self._history.tables[data.folder]
             is_positional = cursor.source.file.form is FileForm.CSV
-            for batch in cursor.take(after, limit):
+            for batch in cursor.take_below(after, limit):
                 for part, valid in _by_version(batch, table.versions):
                     translation = Translation(data, valid, table, is_positional, cursor.source.file.path)
                     try:

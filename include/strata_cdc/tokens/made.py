@@ -82,7 +82,7 @@ def of_change(
             remedy="Give `server_uuid`: `SELECT @@server_uuid` on the server that wrote the file.",
         )
     # The row's event begins before the offset at its end.
-    at = BinlogPosition.of(str(row["_binlog_file"]), int(row["_binlog_pos"]) + 1)
+    at = BinlogPosition.from_offset(str(row["_binlog_file"]), int(row["_binlog_pos"]) + 1)
     return Token.of(name, FilePosition(server_uuid, at), lineage=lineage, committed_at=when)
 
 

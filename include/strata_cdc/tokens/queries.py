@@ -213,7 +213,7 @@ def _binlog_end(connection: Connection) -> BinlogPosition:
                 raise
             continue
         if row:
-            return BinlogPosition.of(as_text(row[0]), int(row[1]))
+            return BinlogPosition.from_offset(as_text(row[0]), int(row[1]))
         break
     raise SourceSettingsError(
         "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to switch it on."

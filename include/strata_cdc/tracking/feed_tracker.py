@@ -36,7 +36,7 @@ def feed(tracker: Tracker, source: ChangeSource) -> TrackReport:
         AlreadyRunningError: Another tracker works on the source.
     """
     try:
-        for item in source.read():
+        for item in source.read_items():
             take_item(tracker, item)
     except StrataError:
         tracker.finish()

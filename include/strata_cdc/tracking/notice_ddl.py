@@ -56,7 +56,7 @@ def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     report = TrackReport(source, seq=at.seq, gtid_executed=at.gtid_executed, committed_at=at.committed_at)
     stream = LandedStream.open(lake, source)
     exclude = SYSTEM_DATABASES | own_database(engine, stream.servers())
-    for item in LandedSource(stream, at.seq).read():
+    for item in LandedSource(stream, at.seq).read_items():
         if not isinstance(item, Transactions):
             continue
         for record in item.records():

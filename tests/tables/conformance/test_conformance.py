@@ -82,7 +82,7 @@ def test_a_table_is_made_once(tmp_path: Path, output: Output) -> None:
     assert found.columns.equals(pa.schema(COLUMNS))
     assert found.upgraded(SOURCE).version == 0
     assert list(found.left_beside()) == []
-    assert found.read(None, None, None).num_rows == 0
+    assert found.read_rows(None, None, None).num_rows == 0
 
 
 def test_columns_have_the_types_and_metadata_that_they_were_added_with(tmp_path: Path, output: Output) -> None:

@@ -144,7 +144,7 @@ class RangedBytes:
                 chunk.arriving = self._requests.submit(self._fetch, chunk)
 
     def _fetch(self, chunk: _Chunk) -> None:
-        self._write(chunk.begin, self._object.read(chunk.begin, chunk.end))
+        self._write(chunk.begin, self._object.read_range(chunk.begin, chunk.end))
 
     def _write(self, at: int, content: memoryview) -> None:
         while content:

@@ -143,7 +143,7 @@ class SegmentFile:
         """What was written so far, mapped; drop it before the next `append`, so that memory stays bounded."""
         return np.frombuffer(mmap.mmap(self._file.fileno(), self.size, access=mmap.ACCESS_COPY), np.uint8)
 
-    def read(self, begin: int) -> bytes:
+    def read_from(self, begin: int) -> bytes:
         """The bytes from `begin` to the end."""
         with storage_errors(self._folder):
             return os.pread(self._file.fileno(), self.size - begin, begin)

@@ -34,7 +34,7 @@ class CellWidths(Struct, frozen=True, eq=False):
     """Number of JSON columns; a partial update has one bit for each."""
 
     @classmethod
-    def of(cls, table_map: TableMap) -> CellWidths:
+    def from_table_map(cls, table_map: TableMap) -> CellWidths:
         """Compiles a TABLE_MAP.
 
         Raises:

@@ -57,7 +57,7 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | No
                 return statements
             if kind == EventType.TRANSACTION_PAYLOAD:
                 statements[position] = _inside(binlog, position, length)
-            elif walk.take(buffer, kind, position, length - binlog.format.checksum_bytes):
+            elif walk.add_event(buffer, kind, position, length - binlog.format.checksum_bytes):
                 statements[position] = (walk.current,)
         begin = index.next if index.next > begin else end
     return statements
@@ -71,7 +71,7 @@ def _inside(binlog: BinlogFile, position: int, length: int) -> Texts:
             index: EventIndex = index_payload(chunk.buffer, begin, len(chunk.buffer))
             index.raise_fault()
             for at, kind in enumerate(index.types.tolist()):
-                if walk.take(chunk.buffer, kind, int(index.positions[at]), int(index.lengths[at])):
+                if walk.add_event(chunk.buffer, kind, int(index.positions[at]), int(index.lengths[at])):
                     texts[walk.current] = None
             begin = index.next
     return tuple(texts)
@@ -87,7 +87,7 @@ class _Walk:
         self.current: bytes | None = None
         """Of the newest row event."""
 
-    def take(self, buffer: Bytes, kind: int, position: int, length: int) -> bool:
+    def add_event(self, buffer: Bytes, kind: int, position: int, length: int) -> bool:
         """The next event; returns whether it is a row event."""
         if kind in {EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS}:
             body = buffer[position + HEADER_BYTES : position + length].tobytes()

@@ -137,7 +137,7 @@ def parse_previous_gtids(body: bytes) -> PreviousGtids:
         if intervals > cursor.left() // 16:
             raise CorruptEventError(f"a PREVIOUS_GTIDS of {intervals} intervals is too short")
         spans.setdefault(Sid(uuid, tag), []).extend(_interval(cursor) for _ in range(intervals))
-    return PreviousGtids(GtidSet.of(spans))
+    return PreviousGtids(GtidSet.from_spans(spans))
 
 
 def _interval(cursor: ByteCursor) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def encode_gtid_set(gtid_set: Executed) -> bytes:
 
 
 def stream_request(executed: Executed, vendor: Vendor) -> bytes | str:
-    """What requests, from a server of a vendor, everything that a position does not contain (`BinlogStream.read`).
+    """What requests, from a server of a vendor, all that a position does not contain (`BinlogStream.read_events`).
 
     Raises:
         TypeError: The position is of the other vendor.

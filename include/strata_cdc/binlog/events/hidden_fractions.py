@@ -30,5 +30,5 @@ def cell_widths(table_map: TableMap) -> CellWidths:
     Raises:
         CorruptEventError: A column has a type that no server writes.
     """
-    cells = CellWidths.of(table_map)
+    cells = CellWidths.from_table_map(table_map)
     return replace(cells, json_columns=UNSIZED) if has_hidden_fractions(table_map) else cells

@@ -331,7 +331,7 @@ def check_index(folder: Folder, name: str) -> SegmentSummary:
         DamagedIndexError: A single byte of it is not as it was written.
         LakeUnavailableError: It cannot be read.
     """
-    content, url = folder.read(name), folder.join(name)
+    content, url = folder.read_file(name), folder.join(name)
     index = SegmentIndex.open(folder, name)
     with _damage(url):
         seal = read_seal(len(content), content[-footer_bytes(len(content), content) :])

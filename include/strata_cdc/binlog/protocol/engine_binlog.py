@@ -49,7 +49,7 @@ class EngineBinlog:
         self._at = 0
         self._has_begun = False
 
-    def take(self, event: bytes, at: int) -> Iterator[bytes]:
+    def add_event(self, event: bytes, at: int) -> Iterator[bytes]:
         """Takes an event that comes between transactions, and yields what the stream of a file would have.
 
         Args:

@@ -12,7 +12,7 @@ STORAGE_ENGINE: Final = "binlog_storage_engine"
 """The variable of a server; empty if its binlog lies in files."""
 ENGINE_FILE: Final = "engine-binlog.000001"
 """The name under which the stream of such a server lands, from whichever server it continues."""
-ENGINE_BEGIN: Final = BinlogPosition.of(ENGINE_FILE, 4)
+ENGINE_BEGIN: Final = BinlogPosition.from_offset(ENGINE_FILE, 4)
 """Where it begins."""
 ENGINE_SUFFIX: Final = ".ibb"
 """Of a server's own files."""

@@ -104,7 +104,7 @@ class ServerState(Struct, frozen=True):
     has purged: `purged` is empty, and a request for what is gone is refused."""
 
     @classmethod
-    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+    def from_server(cls, connection: pymysql.Connection[Any]) -> Self:
         """Queries the server.
 
         Raises:
@@ -139,7 +139,7 @@ class ServerState(Struct, frozen=True):
             variables = {str(name): str(value) for name, value in cursor.fetchall()}
             engine, purged = variables.pop(STORAGE_ENGINE, ""), None
             if not engine:
-                files = ServerFiles.read(connection)
+                files = ServerFiles.from_server(connection)
                 cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (files.begin.file, FIRST_OFFSET))
                 [purged] = cursor.fetchone()
         sets = parse_executed(str(executed)), parse_executed(str(purged or ""))
@@ -246,7 +246,7 @@ class BinlogStream:
     def state(self) -> ServerState:
         """The server's state; only before `read`."""
         with server_errors(self._address):
-            return ServerState.read(self._connection)
+            return ServerState.from_server(self._connection)
 
     def files(self) -> ServerFiles:
         """Which files the server has; only before `read`.
@@ -255,7 +255,7 @@ class BinlogStream:
             AccessDeniedError: The grant REPLICATION CLIENT is missing.
         """
         with server_errors(self._address):
-            return ServerFiles.read(self._connection)
+            return ServerFiles.from_server(self._connection)
 
     def begins_event(self, at: BinlogPosition) -> bool:
         """Whether an event begins at a position that the server has written; nothing else may be requested afterwards.
@@ -264,7 +264,7 @@ class BinlogStream:
             StrataError: As `read`, except if the server finds no event there.
         """
         try:
-            for item in self.read(at):
+            for item in self.read_events(at):
                 header = bytes(item.data[:HEADER_BYTES]) if isinstance(item, EventBytes) else b""
                 if isinstance(item, Control) and int.from_bytes(item.event[13:17], "little"):
                     # An event that is made for the connection is not in the file.
@@ -279,7 +279,7 @@ class BinlogStream:
         """Breaks the connection; the server notices, and stops sending."""
         self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
 
-    def read(
+    def read_events(
         self,
         start: bytes | str | BinlogPosition,
         until: Until = Until.END_OF_BINLOG,
@@ -428,7 +428,7 @@ class BinlogStream:
 
     def _controls(self, event: bytes, at: int) -> Iterator[Control]:
         """An event between transactions; `at` is where the next one begins, if positions are counted here."""
-        return map(Control, (event,) if self._engine is None else self._engine.take(event, at))
+        return map(Control, (event,) if self._engine is None else self._engine.add_event(event, at))
 
     def _head(self, following: npt.NDArray[np.uint8] | None) -> Iterator[Control]:
         """The head of a file that a server without files does not send, before the first event after it."""

@@ -55,11 +55,13 @@ class ServerFiles(Struct, frozen=True):
     """The end of each file, oldest first; the end of the newest is the server's position."""
 
     @classmethod
-    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+    def from_server(cls, connection: pymysql.Connection[Any]) -> Self:
         """Queries the server; needs the grant REPLICATION CLIENT."""
         with connection.cursor() as cursor:
             cursor.execute("SHOW BINARY LOGS")
-            positions = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
+            positions = [
+                BinlogPosition.from_offset(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()
+            ]
         if not positions:
             raise CorruptEventError("the server reports that it writes a binlog, but lists no files")
         return cls(tuple(positions))
@@ -72,7 +74,7 @@ class ServerFiles(Struct, frozen=True):
     @staticmethod
     def first_event(file: str) -> BinlogPosition:
         """Position of the first event of a file."""
-        return BinlogPosition.of(file, FIRST_OFFSET)
+        return BinlogPosition.from_offset(file, FIRST_OFFSET)
 
     @property
     def end(self) -> BinlogPosition:

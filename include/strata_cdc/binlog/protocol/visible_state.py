@@ -150,13 +150,13 @@ def binlog_end(rows: Rows) -> BinlogPosition:
     [[file, offset, *_]] = rows("SHOW MASTER STATUS")
     if as_text(file).endswith(ENGINE_SUFFIX):
         raise refuse_positions("which of its transactions a SELECT sees is not known")
-    return BinlogPosition.of(as_text(file), int(offset))
+    return BinlogPosition.from_offset(as_text(file), int(offset))
 
 
 def _committed(rows: Rows) -> BinlogPosition:
     """The position before which all is committed; in a transaction that began with a snapshot, that snapshot's."""
     named = {as_text(name).lower(): as_text(value) for name, value in rows("SHOW STATUS LIKE 'binlog_snapshot_%'")}
-    return BinlogPosition.of(named["binlog_snapshot_file"], int(named["binlog_snapshot_position"]))
+    return BinlogPosition.from_offset(named["binlog_snapshot_file"], int(named["binlog_snapshot_position"]))
 
 
 def as_text(value: object) -> str:

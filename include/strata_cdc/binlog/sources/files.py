@@ -60,8 +60,8 @@ class FileSource:
         self._batch_events = batch_events
         self._skip_corrupt, self._progress = skip_corrupt, progress
 
-    def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`.
+    def read_items(self) -> Iterator[Item]:
+        """As `ChangeSource.read_items`.
 
         Raises:
             Usage: The files are of servers of two vendors.
@@ -116,7 +116,7 @@ def in_stream_order(paths: Sequence[str]) -> list[str]:
     if all(SegmentName.parse(name) for name in names):
         return [path for _, path in sorted(zip(names, paths, strict=True))]
     try:
-        positions = [BinlogPosition.of(name, 0) for name in names]
+        positions = [BinlogPosition.from_offset(name, 0) for name in names]
     except Usage:
         return list(paths)
     stems = {name.rpartition(".")[0] for name in names}

@@ -67,7 +67,7 @@ class LiveSource:
         """Nothing is requested yet.
 
         Args:
-            items: Of `BinlogStream.read`.
+            items: Of `BinlogStream.read_events`.
             executed: GTID set of what the stream has before them.
             server_uuid: Of the server.
             after_seq: Ordinal of the last transaction before them.
@@ -80,8 +80,8 @@ class LiveSource:
         self._open: _OpenFile | None = None
         self._seq, self._clock = after_seq, CommitClock(clock)
 
-    def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`; if the server sends nothing, or a part of a transaction, `Waiting`.
+    def read_items(self) -> Iterator[Item]:
+        """As `ChangeSource.read_items`; if the server sends nothing, or a part of a transaction, `Waiting`.
 
         Raises:
             UnsupportedEventError: A number of MariaDB was set back.
@@ -123,7 +123,7 @@ class LiveSource:
                 restarted=any(event[_CREATED_AT : _CREATED_AT + 4]),
             )
         elif kind in EXECUTED_LISTS and event[_LOG_POSITION] != bytes(4):
-            yield Waiting(BinlogPosition.of(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
+            yield Waiting(BinlogPosition.from_offset(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
 
     def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
         count = 0

@@ -115,7 +115,7 @@ class ChangeSource(Protocol):
       (`landing/prepared.py`).
     """
 
-    def read(self) -> Iterator[Item]:
+    def read_items(self) -> Iterator[Item]:
         """From where the source was opened to its end; a live server has none.
 
         FileStart, then what is in the file, then FileEnd, and so on. Request each item when the one before is done.

@@ -108,7 +108,7 @@ def read_condition(text: str, definition: TableDefinition, table: str = "") -> N
         ConditionError: The text is not a condition, or has a construct whose meaning would not be kept; the message has
             line, column and a caret.
     """
-    return _Reader(text, definition, table).read()
+    return _Reader(text, definition, table).read_condition()
 
 
 class UnknownColumnError(ConditionError):
@@ -130,7 +130,7 @@ class _Reader:
         self._definition = definition
         self._table = table
 
-    def read(self) -> Node:
+    def read_condition(self) -> Node:
         """Reads the whole condition."""
         condition = self.condition(self.tree())
         if not columns_of(condition):

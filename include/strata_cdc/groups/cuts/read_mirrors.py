@@ -50,7 +50,7 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
         DifferentRowsError: The table's keys are global, and a key is on two sources.
         StrataError: A mirror, a store or the lake cannot be read.
     """
-    name = TableName.of(table)
+    name = TableName.parse(table)
     tables: dict[str, pa.Table] = {}
     keys: dict[str, tuple[str, ...]] = {}
     for source in group.sources:

@@ -243,7 +243,7 @@ class TableDump:
 
     def _batches(self, manifest: Manifest) -> Iterator[pa.RecordBatch]:
         for chunk in manifest.chunks:
-            yield from self._folder.read(chunk.file)
+            yield from self._folder.read_chunk(chunk.file)
 
     def _dumped(self, manifest: Manifest, changes: int, position: MirrorPosition) -> TableDumped:
         invalid: dict[str, int] = {}

@@ -30,7 +30,7 @@ class DumpReport(Struct, frozen=True):
     """Why the other tables were not dumped; what was read of them stays, and the next dump continues from there."""
 
     @classmethod
-    def of(cls, source: str, outcomes: Sequence[TableDumped | StrataError | None]) -> Self:
+    def from_outcomes(cls, source: str, outcomes: Sequence[TableDumped | StrataError | None]) -> Self:
         """The report of what became of each table; None of one that is not wanted.
 
         Raises:
@@ -105,7 +105,7 @@ def dump_tables(
         )
     with ThreadPoolExecutor(max(1, parallel), thread_name_prefix="dump") as pool:
         outcomes = list(pool.map(lambda table: _dump(source, table, settings, tell), tables))
-    return DumpReport.of(source.name, outcomes)
+    return DumpReport.from_outcomes(source.name, outcomes)
 
 
 def _dump(

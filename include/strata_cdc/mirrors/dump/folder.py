@@ -67,7 +67,7 @@ class DumpFolder:
         """
         if not self._folder.exists(MANIFEST):
             return None
-        return read_manifest(self._folder.read(MANIFEST), self._folder.join(MANIFEST))
+        return read_manifest(self._folder.read_file(MANIFEST), self._folder.join(MANIFEST))
 
     def changed_at(self) -> int | None:
         """When the manifest was written, microseconds UTC; None if there is none."""
@@ -100,7 +100,7 @@ class DumpFolder:
             finally:
                 Path(temporary).unlink(missing_ok=True)
 
-    def read(self, name: str) -> Iterator[pa.RecordBatch]:
+    def read_chunk(self, name: str) -> Iterator[pa.RecordBatch]:
         """The batches of a chunk.
 
         Raises:

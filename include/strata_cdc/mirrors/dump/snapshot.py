@@ -118,7 +118,7 @@ class SnapshotReader:
             return self._written()
         if not rows:
             raise SourceSettingsError("the server writes no binlog", remedy="Set log_bin on it.")
-        return BinlogPosition.of(as_text(rows[0][0]), int(rows[0][1]))
+        return BinlogPosition.from_offset(as_text(rows[0][0]), int(rows[0][1]))
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

@@ -62,7 +62,7 @@ class PublishedRows:
 
     def applied(self, position: MirrorPosition, until: int) -> str:
         """The note of the applied files for a commit that brings a mirror from a position to a transaction."""
-        known, start_after = AppliedFiles.read(position.taken), self._follower.published.start_after
+        known, start_after = AppliedFiles.from_text(position.taken), self._follower.published.start_after
         first, last = start_after(position.seq) if known is None else known.first, start_after(until - 1)
         if first is None or last is None:
             return position.taken
@@ -70,7 +70,7 @@ class PublishedRows:
 
     def differ_from(self, mirror: Mirror) -> str | None:
         """The reason if an interval that the mirror has applied now has other rows; None if not."""
-        taken, published = AppliedFiles.read(mirror.position.taken), self._follower.published
+        taken, published = AppliedFiles.from_text(mirror.position.taken), self._follower.published
         if taken is None or mirror.is_dropped:
             return None
         discarded = published.discarded(self._table, taken.first, taken.last)

@@ -358,7 +358,7 @@ def _renamed(column: ViewColumn) -> ViewColumn:
 
 def open_history(lake: str, source: str, table: str, store: sa.Engine | str) -> MirrorHistory:
     """See `strata_cdc.mirrors.history`."""
-    name = TableName.of(table)
+    name = TableName.parse(table)
     # SQL may be run by engines with another working directory.
     lake = lake if "://" in lake else str(Path(lake).absolute())
     mirror = Mirror.open(lake, source, name)

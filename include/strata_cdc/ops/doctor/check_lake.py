@@ -87,7 +87,7 @@ def check_lake(lake: str, source: str) -> Finding:
             return _not_there(Path(folder.path))
         folder.write(name, _CONTENT)
         try:
-            if name not in folder.names() or folder.read(name) != _CONTENT:
+            if name not in folder.names() or folder.read_file(name) != _CONTENT:
                 return error("lake", f"{lake}: a file that was just written is not there", f"{_MEND}.")
         finally:
             folder.delete(name)

@@ -69,7 +69,7 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     try:
         with server_errors(source.address):
             findings = [ok("connection", str(source.address)), *_check_server(connection, source)]
-            server = ServerTables.read(connection)
+            server = ServerTables.from_server(connection)
     except StrataError as failure:
         findings = [_failed("connection", failure)]
     finally:
@@ -302,7 +302,7 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
         if last is None:
             return ok("landed", "nothing yet")
         stream.require_whole()
-        server = ServerState.read(connection)
+        server = ServerState.from_server(connection)
         if is_by_gtid(server, stream.resume):
             landed = stream.executed()
             check_sets(landed, server)
@@ -311,7 +311,7 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
             summary = f"{counted(stream.last_seq, 'transaction')}; {to_come} to come"
             return warning("landed", f"{summary}; {unproved}") if unproved else ok("landed", summary)
         tail = LastTransaction.landed(last)
-        check_files(tail, server, ServerFiles.read(connection))
+        check_files(tail, server, ServerFiles.from_server(connection))
         tail.refuse_other_bytes(source.address)
     except StrataError as failure:
         return _failed("landed", failure)

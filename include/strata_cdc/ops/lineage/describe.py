@@ -79,7 +79,7 @@ def describe_emptied(lake: str, report: PublishReport) -> list[MadeVersion]:
 def _emptied(removed: RowsRemoved) -> list[TableName]:
     """The table, if the statement removed all of its rows; none if that was cut and cannot be read."""
     try:
-        changes = read_ddl(removed.statement, DdlContext(TableName.of(removed.table).database))
+        changes = read_ddl(removed.statement, DdlContext(TableName.parse(removed.table).database))
     except DdlError:
         return []
     removals = [change for change in changes if isinstance(change, RemoveRows) and change.gone is RowsGone.ALL]

@@ -208,8 +208,8 @@ def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:
         raise InexactError(f"{types}, and no exact conversion is known")
     there = pa.array([value], arrow_type(then))
     try:
-        forward = converted(there, Pair.of(then, now))
-        back = converted(forward, Pair.of(now, then))
+        forward = converted(there, Pair.from_columns(then, now))
+        back = converted(forward, Pair.from_columns(now, then))
     except ReadAgainError:
         raise InexactError(f"{types}, which cannot have exactly this value") from None
     if not same_value(back[0].as_py(), value):
@@ -225,7 +225,7 @@ def _one_way(value: Any, step: Altered, types: str) -> Any:
     try:
         if classes not in KNOWN:
             raise InexactError(f"what an ALTER TABLE made of it is not known: {types}")
-        pair = Pair.of(step.before, step.after, truncates=truncates, time_zone=zone)
+        pair = Pair.from_columns(step.before, step.after, truncates=truncates, time_zone=zone)
         return converted(pa.array([value], arrow_type(step.before)), pair)[0].as_py()
     except ReadAgainError:
         raise InexactError(f"what an ALTER TABLE made of it is not known: {types}") from None

@@ -164,7 +164,7 @@ class TableSteps:
         """Finds the chosen changes, and the rows that others have changed since.
 
         Raises:
-            StrataError: As `TableChanges.read`; `ConditionError` and `Usage` of the choice.
+            StrataError: As `TableChanges.read_timeline`; `ConditionError` and `Usage` of the choice.
         """
         if self.now is None:
             self._count_lost()
@@ -333,7 +333,7 @@ class TableSteps:
         before = next((part.before for part in reversed(self.timeline.parts) if isinstance(part, TableEvent)), None)
         if before is None:
             return
-        for part in self._changes.read(self.timeline, self._choice.filter(before, self._statements)):
+        for part in self._changes.read_timeline(self.timeline, self._choice.filter(before, self._statements)):
             if isinstance(part, TableChangeBatch):
                 self.lost_changes += part.changes.num_rows
 

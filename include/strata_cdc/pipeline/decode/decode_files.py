@@ -326,7 +326,7 @@ def _decode_bytes(
             reader = RowReader(opened, plans)
             windows = read_windows(opened, (each.range for each in together), chain)
             try:
-                yield from decode_blocks(reader.read(windows), opened.name)
+                yield from decode_blocks(reader.read_blocks(windows), opened.name)
                 reader.check_end()
             except StrataError as error:
                 raise error.located(file=path) from None

@@ -78,7 +78,7 @@ def _decode_all(
     stopped = Event()
 
     def read(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
-        for step in tasks[0].read(piece):
+        for step in tasks[0].read_slice(piece):
             if stopped.is_set():
                 raise _StoppedError("decoding was stopped")
             yield step

@@ -54,7 +54,7 @@ class DecodeTask(Struct, frozen=True):
     plan: tuple[str, str, int] | None = None
     """Where another process finds the task: the run's URL, the plan's digest, the task's number."""
 
-    def read(self, piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    def read_slice(self, piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
         """Reads rows of the slice, as `ReadSlice`."""
         run_url = self.staging.rpartition("/")[0]
         return read_landed_slice(piece, partial(neighbours_of, run_url))
@@ -118,7 +118,7 @@ def decode_slice_to_files(
         limits=limits,
         changes=task.changes,
     ) as writer:
-        for step in (read or task.read)(piece):
+        for step in (read or task.read_slice)(piece):
             if isinstance(step, ChangeBatch):
                 writer.write(step)
             elif isinstance(step, QuarantinedRows):

@@ -42,10 +42,10 @@ class PlainFiles:
         self.found: dict[str, PlainFile] = {}
         """By path."""
 
-    def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`."""
+    def read_items(self) -> Iterator[Item]:
+        """As `ChangeSource.read_items`."""
         open_file = _OpenFile()
-        for item in self._source.read():
+        for item in self._source.read_items():
             yield item
             if isinstance(item, FileStart):
                 open_file = _OpenFile()

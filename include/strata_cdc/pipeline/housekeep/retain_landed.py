@@ -83,7 +83,7 @@ def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainRepor
         if not _is_due(source, segment.summary.clock_after, left, now):
             break
         need = need or _Need(source, engine, stream, now)
-        held_by = need.of(segment)
+        held_by = need.reason(segment)
         if held_by:
             break
         deleted.append(segment)
@@ -163,7 +163,7 @@ class _Need:
         published = TableIntervalLedger(self._engine).select(self._source.name, _PUBLISHED) if lost else ()
         return {piece.start: piece.name for piece in published if piece.name in lost and piece.published_rows}
 
-    def of(self, segment: LandedSegment) -> str | None:
+    def reason(self, segment: LandedSegment) -> str | None:
         """Why a segment is needed; None if it is not."""
         summary = segment.summary
         if summary.last_seq > self._tracked:

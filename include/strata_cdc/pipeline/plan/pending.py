@@ -108,7 +108,7 @@ def take(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRe
             tracked of what it needs.
         StreamHoleError: All of its span is older than what has landed, and the server had executed something by then.
     """
-    return _Taker(source, engine, stream, request, now).take()
+    return _Taker(source, engine, stream, request, now).plan_work()
 
 
 class _Taker:
@@ -134,7 +134,7 @@ class _Taker:
         self._known: list[Interval] | None = None
         """The time that intervals own, those that follow each other as one."""
 
-    def take(self) -> PlannedWork:
+    def plan_work(self) -> PlannedWork:
         span = self._span()
         self._refuse_untracked(span)
         self._count_former()

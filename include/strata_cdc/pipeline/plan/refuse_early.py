@@ -56,7 +56,7 @@ def _tables_there(source: Source) -> frozenset[TableName]:
     if source.is_sink:
         return sink_tables(source)
     with server_errors(source.address), connect(source.address) as connection:
-        return frozenset(ServerTables.read(connection).names)
+        return frozenset(ServerTables.from_server(connection).names)
 
 
 def refuse_before_stream(source: str, end: int, *, settings: Settings) -> None:

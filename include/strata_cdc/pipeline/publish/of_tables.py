@@ -32,7 +32,7 @@ class FilesOfTables:
         self._judged = _by_table(file for start in starts for file in decoded.publishable(start))
         self._aside = _by_table(file for start in starts for file in decoded.unreadable(start))
 
-    def of(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
+    def for_table(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
         """Of one table: those that are judged and published, those put aside."""
         key = (planned.interval, planned.database, planned.table)
         return self._judged.get(key, []), self._aside.get(key, [])
@@ -48,7 +48,7 @@ class FindingsOfTables:
         for number, failure in enumerate(verdict.failures):
             self._failures.setdefault(failure.table, []).append((number, failure))
 
-    def of(self, table: str) -> TableVerdict | None:
+    def for_table(self, table: str) -> TableVerdict | None:
         """The table's verdict; None if it was not checked."""
         return self._tables.get(table)
 

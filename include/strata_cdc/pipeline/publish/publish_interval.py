@@ -231,7 +231,7 @@ class Publication:
         """The outcome of a table of which nothing is to be committed; None if something is."""
         if planned.held is not None:
             return TableOutcome(planned, IntervalState.HELD, reason=planned.held)
-        findings, (files, _) = self._findings.get(planned.interval), self._files.of(planned)
+        findings, (files, _) = self._findings.get(planned.interval), self._files.for_table(planned)
         failures = findings.errors(planned.full_name) if findings else ()
         if failures:
             return TableOutcome(planned, IntervalState.FAILED, reason=self._failed(planned, failures, files))
@@ -240,7 +240,7 @@ class Publication:
         return None
 
     def _publish(self, interval: Interval, planned: PlannedTable) -> TableOutcome:
-        findings, (files, _) = self._findings.get(planned.interval), self._files.of(planned)
+        findings, (files, _) = self._findings.get(planned.interval), self._files.for_table(planned)
         warned = findings is not None and bool(findings.failures(planned.full_name))
         outcome = VerdictOutcome.WARNED if warned else VerdictOutcome.PASSED
         reason = self._left_out(planned)
@@ -296,7 +296,7 @@ class Publication:
         refused = self._refused.get((planned.interval, planned.name))
         if refused is not None:
             return refused
-        _, aside = self._files.of(planned)
+        _, aside = self._files.for_table(planned)
         return aside[0].why if aside else None
 
     def _refuse_unjudged(self, interval: Interval) -> None:
@@ -320,7 +320,7 @@ class Publication:
 
     def files_of(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
         """The staged files of a table and interval: those that are judged and published, those put aside."""
-        return self._files.of(planned)
+        return self._files.for_table(planned)
 
     def lacks_files(self) -> bool:
         """Whether a staged file is gone."""

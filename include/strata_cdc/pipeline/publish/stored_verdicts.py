@@ -55,7 +55,7 @@ def _of_table(
     aside: Sequence[StagedFile],
     judged_at: int,
 ) -> StoredVerdict:
-    finding, failures = findings.of(planned.full_name), findings.failures(planned.full_name)
+    finding, failures = findings.for_table(planned.full_name), findings.failures(planned.full_name)
     details = VerdictDetails(
         run=run,
         versions=finding.versions if finding else (),

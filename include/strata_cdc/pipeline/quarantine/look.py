@@ -27,7 +27,7 @@ def some_rows(source: Source, engine: sa.Engine, quarantined: InQuarantine, coun
         StoreUnavailableError: The store does not answer.
     """
     name = TableName(quarantined.withheld.piece.database, quarantined.withheld.piece.table)
-    sensitive = Sensitive.of(sensitive_columns(source, engine, [name]).get(str(name), ()))
+    sensitive = Sensitive.from_names(sensitive_columns(source, engine, [name]).get(str(name), ()))
     return [_shown(row, sensitive) for row in first_rows((*quarantined.judged, *quarantined.aside), count)]
 
 

@@ -72,7 +72,7 @@ class Checking(Struct, frozen=True):
     """Up to this size of all files, threads of this process read them."""
 
     @classmethod
-    def of(cls, own_expectations: str | None, compare_keys: int | str) -> Checking:
+    def from_settings(cls, own_expectations: str | None, compare_keys: int | str) -> Checking:
         """As the settings have it; `compare_keys` is a number, or `all`."""
         keys = None if compare_keys == "all" else int(compare_keys)
         return cls(own_expectations or None, keys)
@@ -218,7 +218,7 @@ def check_here(
 
     Args:
         run_url: `<lake>/runs/<source>/<run>`.
-        own_expectations: As of `Checking.of`.
+        own_expectations: As of `Checking.from_settings`.
         compare_keys: Likewise.
         progress: Receives the progress.
 
@@ -226,7 +226,7 @@ def check_here(
         StrataError: As `check_interval`.
     """
     lake, _, source, run = run_url.rstrip("/").rsplit("/", 3)
-    checking = Checking.of(own_expectations, compare_keys)
+    checking = Checking.from_settings(own_expectations, compare_keys)
     if _needs_spark(run_folder(lake, source, run), checking):
         return None
     return check_interval(lake, source, run, _no_spark, checking, progress)
@@ -352,8 +352,10 @@ def _subjects(
                     facts=StreamFacts(table.rows - left_out[key], *seqs, tuple(sorted(versions))),
                     definitions=versions,
                     own=tuple(own_rules(checking.own_expectations, name)),
-                    sensitive=Sensitive.of(plan.sensitive.get(str(name), ())),
-                    past=VersionsBefore() if (lifetimes := past.of(*key)) is None else VersionsBefore(lifetimes.lives),
+                    sensitive=Sensitive.from_names(plan.sensitive.get(str(name), ())),
+                    past=VersionsBefore()
+                    if (lifetimes := past.earlier_table(*key)) is None
+                    else VersionsBefore(lifetimes.lives),
                 )
             )
     return subjects

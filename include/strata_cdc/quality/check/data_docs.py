@@ -52,7 +52,7 @@ def read_judged(folder: Folder) -> JudgedRun:
     if not folder.exists(JUDGED):
         return JudgedRun(())
     remedy = "Check the run again (`strata check`, task `check`)."
-    return decode_stored(folder.read(JUDGED), JudgedRun, newest=FORMAT, file=folder.join(JUDGED), remedy=remedy)
+    return decode_stored(folder.read_file(JUDGED), JudgedRun, newest=FORMAT, file=folder.join(JUDGED), remedy=remedy)
 
 
 def forget_docs(folder: Folder) -> None:

@@ -140,7 +140,7 @@ class EarlierImages:
         keys: int | None,
     ) -> ComparedImages:
         interval, subject = work
-        past = self._past.of(subject.table.database, subject.table.table)
+        past = self._past.earlier_table(subject.table.database, subject.table.table)
         columns = {file.version_id: profiles[file.url].columns for file in subject.files}
         files = None if past is None else self._files(interval, subject, profiles)
         if past is None or files is None or not _is_sound(subject, profiles):

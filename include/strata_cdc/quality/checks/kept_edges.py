@@ -108,7 +108,7 @@ class KeptEdges:
         self._bytes = 0
 
     def _read(self, block: _Written) -> FileEdges:
-        records = np.frombuffer(block.file.read(block.begin, block.keys * _KEY.itemsize), _KEY)
+        records = np.frombuffer(block.file.read_range(block.begin, block.keys * _KEY.itemsize), _KEY)
         columns = (np.ascontiguousarray(records[name]) for name in Edges._fields)
         return FileEdges(block.first, block.url, Edges(*columns))
 

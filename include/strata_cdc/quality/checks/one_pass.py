@@ -153,7 +153,7 @@ class _Opened(NamedTuple):
 
 def _open(file: JudgedFile, buffer: FileBuffer | None = None) -> _Opened | FileProfile:
     """The file, whose bytes are those that were decoded; or what is wrong with it."""
-    content = (buffer or FileBuffer()).read(file.url)
+    content = (buffer or FileBuffer()).read_file(file.url)
     if content is None:
         return FileProfile(file.url, damage="is gone")
     if len(content) != file.size_bytes:

@@ -90,7 +90,7 @@ def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
     """
     opened = Folder.open(folder)
     try:
-        text = opened.read(file.name).decode()
+        text = opened.read_file(file.name).decode()
         return [_rule(expectation, file.name) for expectation in read_own_file(file.name, text)]
     except UnicodeDecodeError:
         raise SettingsError(

@@ -50,7 +50,7 @@ class Sensitive(Struct, frozen=True):
     """As `_plain` makes them of their names."""
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Sensitive:
+    def from_names(cls, names: Iterable[str]) -> Sensitive:
         """By the names that MySQL has."""
         return cls(frozenset(map(_plain, names)))
 

@@ -85,7 +85,7 @@ def _applied(state: pa.Table, changes: pa.Table, definition: TableDefinition, ke
         return state.filter(pa.array(np.isin(codes[: state.num_rows], codes[state.num_rows :])))
 
     ordered = in_order(changes)
-    events = ImageChanges.of(ordered, definition)
+    events = ImageChanges.from_changes(ordered, definition)
     return last_of_each_key(state, events, completed(events, definition, key, ordered["_missing"], rows_of), key)
 
 
@@ -95,7 +95,7 @@ class _Events:
     def __init__(self, state: pa.Table, changes: pa.Table, definition: TableDefinition) -> None:
         names = state.schema.names
         op = changes["_op"]
-        events = ImageChanges.of(changes, definition)
+        events = ImageChanges.from_changes(changes, definition)
         found_at, left_at = events.taken, events.put
         before = changes[BEFORE].take(pa.array(found_at))
         images = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)

@@ -268,7 +268,7 @@ class _Judge:
         comparison, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
         for part, held in sides.parts():
             mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.exact_schema)
-            lake = self._lake(LakeTable(held.read, self._past, self._reach, mirrored), held.landed)
+            lake = self._lake(LakeTable(held.read_changes, self._past, self._reach, mirrored), held.landed)
             state = TableState(lake.state.definition, part.own(lake.state.rows))
             lake = replace(lake, state=state, touched=part.own(lake.touched))
             rows = _some(held.server, schema)

@@ -179,7 +179,7 @@ class Parted:
     def _read(self, number: int) -> Iterator[pa.Table]:
         self._flush()
         for begin, size in self._blocks.get(number, ()):
-            yield pa.ipc.open_stream(self._file.read(begin, size)).read_all()
+            yield pa.ipc.open_stream(self._file.read_range(begin, size)).read_all()
 
 
 class PartedChanges(Parted):

@@ -135,7 +135,7 @@ class ServerRows:
             AccessDeniedError: The grant REPLICATION CLIENT is missing.
         """
         with self._errors():
-            return ServerPosition(self.server_uuid, ServerFiles.read(self._connection).end)
+            return ServerPosition(self.server_uuid, ServerFiles.from_server(self._connection).end)
 
     def definition(self, name: TableName) -> TableDefinition | None:
         """The table as it is now; None if there is no such table.

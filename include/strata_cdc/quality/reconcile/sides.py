@@ -30,7 +30,7 @@ class SidesOfPart(Struct, frozen=True):
     mirror: list[pa.Table]
     changes: dict[TableName, list[pa.Table]]
 
-    def read(self, name: TableName) -> list[pa.Table]:
+    def read_changes(self, name: TableName) -> list[pa.Table]:
         """The changes of a name."""
         return self.changes.get(name, [])
 

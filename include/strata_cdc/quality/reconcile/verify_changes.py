@@ -96,7 +96,7 @@ def _verified(
             verified.look(lambda name: changes.get(name, []))
         else:
             for part, held in sides.parts():
-                verified.look(held.read, part, partial(part.count_left, defaults=sides.defaults))
+                verified.look(held.read_changes, part, partial(part.count_left, defaults=sides.defaults))
     missing = [message for name, count in counts.items() for message in _missing(engine, source.name, name, count)]
     different = verified.different + len(missing)
     outcome = ComparisonOutcome.MATCH if verified.looked else ComparisonOutcome.INCONCLUSIVE

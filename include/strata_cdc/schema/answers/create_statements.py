@@ -157,7 +157,7 @@ class CreateStatement(Struct, frozen=True):
 def create_statement(store: SchemaStore, source: str, name: TableName, version: SchemaVersion) -> CreateStatement:
     """The output of SHOW CREATE TABLE for a version, as far as the history has it."""
     walk = _Walk(store, source)
-    written, notes = walk.of(name, version.version_id)
+    written, notes = walk.follow(name, version.version_id)
     sql = create_table_sql(name.table, version.definition, written)
     return CreateStatement(name, sql, tuple(dict.fromkeys([*notes, *_notes_of(version.definition)])))
 
@@ -169,7 +169,7 @@ class _Walk:
         self._store = store
         self._source = source
 
-    def of(self, name: TableName, last: int) -> tuple[AsWritten, list[str]]:
+    def follow(self, name: TableName, last: int) -> tuple[AsWritten, list[str]]:
         """How the statements up to a version wrote the table of this name, and their facts that no version has."""
         entries = self._store.timeline(self._source, {name})
         entries = entries[: max((at for at, entry in enumerate(entries, 1) if entry.version_id == last), default=0)]

@@ -413,7 +413,7 @@ class LiveSchema(_Dictionary):
                 "gtid_mode=ON; or track binlog files with `--baseline FILE.sql`.",
             )
         with _server_errors():
-            return ServerFiles.read(self._connection).end
+            return ServerFiles.from_server(self._connection).end
 
     def _executed(self) -> str:
         return read_schema_state(self._rows).executed

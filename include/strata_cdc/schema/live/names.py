@@ -26,7 +26,7 @@ class ServerTables(Struct, frozen=True):
     """Whether the server ignores the case of names."""
 
     @classmethod
-    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+    def from_server(cls, connection: pymysql.Connection[Any]) -> Self:
         """All tables that this user sees."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@lower_case_table_names")

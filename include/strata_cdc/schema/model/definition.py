@@ -31,7 +31,7 @@ class TableName(Struct, frozen=True, order=True):
     table: str
 
     @classmethod
-    def of(cls, name: TableName | str) -> TableName:
+    def parse(cls, name: TableName | str) -> TableName:
         """A name, or the text `database.table`.
 
         Raises:

@@ -76,7 +76,7 @@ class _Pool:
         # this one may be put to there.
         self._returned: SimpleQueue[tuple[Hashable, OpenTable]] = SimpleQueue()
 
-    def take(self, key: Hashable) -> OpenTable | None:
+    def take_idle(self, key: Hashable) -> OpenTable | None:
         with self._lock:
             for _ in range(self._returned.qsize()):
                 returned, opened = self._returned.get()
@@ -95,7 +95,7 @@ _POOL: Final = _Pool()
 
 def reopen(url: str) -> OpenTable | None:
     """A table that was opened before, as it is now; None if it has to be opened."""
-    opened = _POOL.take(_key(url))
+    opened = _POOL.take_idle(_key(url))
     return opened if opened is not None and opened.renewed() else None
 
 

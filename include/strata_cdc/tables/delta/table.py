@@ -136,7 +136,7 @@ class DeltaChanges:
         """From the log's files."""
         return file_commits(self._url, version, self.version)
 
-    def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+    def read_rows(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
         """Rows as Arrow reads them."""
         filters = [
             (INTERVAL, operator, pa.scalar(bound, _UTC))

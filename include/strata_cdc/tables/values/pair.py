@@ -36,7 +36,9 @@ class Pair(Struct, frozen=True):
     """Offset of the session's time zone, east of UTC; None if it is not known."""
 
     @classmethod
-    def of(cls, before: Column, after: Column, *, truncates: bool = False, time_zone: str | None = None) -> Pair:
+    def from_columns(
+        cls, before: Column, after: Column, *, truncates: bool = False, time_zone: str | None = None
+    ) -> Pair:
         """The pair of two columns."""
         old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
         return cls(before, after, old, new, arrow_type(after), truncates, offset_of(time_zone))

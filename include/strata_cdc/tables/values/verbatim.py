@@ -55,9 +55,9 @@ def converted_texts(
         ReadAgainError: It is not known what the server made of some of them.
     """
     if has_many_forms(before) or has_many_forms(after):
-        return _forms(texts, values, new_values, Pair.of(before, after))
+        return _forms(texts, values, new_values, Pair.from_columns(before, after))
     if texts.null_count < len(texts):
-        texts = _converted(texts, Pair.of(before, after))
+        texts = _converted(texts, Pair.from_columns(before, after))
     if not may_be_invalid(after):
         return texts
     if is_labelled(after):
@@ -113,7 +113,7 @@ def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
 
 def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, after: Column) -> pa.ChunkedArray:
     """Texts of labels after a statement that gave some labels the text of another one."""
-    pair = Pair.of(before, after)
+    pair = Pair.from_columns(before, after)
     if len(set(pair.new.labels)) < len(pair.new.labels) and before.column_type != after.column_type:
         pair.refuse("labels have the same text")
     if may_be_invalid(before) and pair.old.kind in LABELLED:

@@ -95,7 +95,7 @@ class DdlWatch:
             SourceDivergedError: The server lacks transactions that have been watched.
             SourceSettingsError: The server executes transactions without a GTID, of which nobody could know whether
                 their notices were returned.
-            StrataError: As `BinlogStream.read`, and of the store.
+            StrataError: As `BinlogStream.read_events`, and of the store.
         """
         try:
             notices = self._connect() if self._stream is None else self._read()
@@ -145,8 +145,8 @@ class DdlWatch:
         lost = server.purged - executed
         executed |= lost
         self._walked, self._executed = ExecutedBuilder(executed), executed
-        items = stream.read(stream_request(executed, server.vendor), Until.CLOSED)
-        self._items = LiveSource(items, executed, server.uuid).read()
+        items = stream.read_events(stream_request(executed, server.vendor), Until.CLOSED)
+        self._items = LiveSource(items, executed, server.uuid).read_items()
         if not lost:
             return []
         text = "the server purged these transactions before they were watched"

@@ -68,7 +68,7 @@ def take_export(
     """
     stream = LandedStream.open(source.lake, source.name)
     taking = _Taking(source, export, facts, stream, _begin(stream, export.tso, facts))
-    return DumpReport.of(source.name, [taking.outcome(table) for table in tables])
+    return DumpReport.from_outcomes(source.name, [taking.outcome(table) for table in tables])
 
 
 def _begin(stream: LandedStream, tso: int, facts: ExportFacts) -> int:

@@ -74,7 +74,7 @@ def take_in(
         backup.load(server)
         chosen = choose(backup.tables)
         outcomes = [_take(source, table, server, stream, window) for table in chosen]
-    return DumpReport.of(source.name, outcomes)
+    return DumpReport.from_outcomes(source.name, outcomes)
 
 
 def _take(
