@@ -64,6 +64,18 @@ def write(archive: Path, files: dict[str, bytes]) -> None:
         (archive / name).write_bytes(packed)
 
 
+@pytest.mark.parametrize("name", ["relay-bin.000004", "relay-bin.000005"])
+def test_a_relay_log_is_refused_beside_binlogs(tmp_path, name):
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    shutil.copy(MIXED, archive / "binlog.000001")
+    shutil.copy(MIXED.with_name(name), archive)
+    with pytest.raises(Usage, match="this is a replica's relay log") as fault:
+        land_archive(archive, tmp_path)
+    assert fault.value.file == str(archive / name)
+    assert not list((tmp_path / "landing" / "s").glob("*.binlog"))
+
+
 @pytest.mark.parametrize("names", list(itertools.permutations(["a.000003", "b.000001.gz", "c.000002.zst"])))
 def test_order_comes_from_what_the_files_say(tmp_path, names):
     write(tmp_path / "archive", dict(zip(names, three_files(), strict=True)))

@@ -15,7 +15,7 @@ from strata_cdc.binlog.bytes.codes import (
     MAGIC,
     EventType,
 )
-from strata_cdc.binlog.bytes.files import open_bytes, refuse_engine_file, server_name
+from strata_cdc.binlog.bytes.files import is_of_relay_log, open_bytes, refuse_engine_file, server_name
 from strata_cdc.binlog.bytes.format import parse_format_description
 from strata_cdc.binlog.events.parse import unsupported
 from strata_cdc.errors import (
@@ -59,7 +59,7 @@ def read_archive(url: str) -> list[ArchivedFile]:
         url: Folder or URL; files may be plain, or in gzip or zstd.
 
     Raises:
-        Usage: The folder has no binlogs.
+        Usage: The folder has no binlogs, or relay logs.
         EncryptedBinlogError: A file is encrypted at rest.
         UnsupportedEventError: A file is of a binlog in MariaDB's storage engine.
         CorruptEventError: The first events of a file are damaged.
@@ -106,6 +106,12 @@ def _read_events(url: str, stream: BinaryIO) -> ArchivedFile:
     format_event = _read_event(stream)
     if format_event[4] != EventType.FORMAT_DESCRIPTION:
         raise Usage("the first event is not a format description")
+    if is_of_relay_log(format_event):
+        raise Usage(
+            "this is a replica's relay log, which does not say what its source had executed before it",
+            remedy="Give a folder with the source's own binlogs, or with the replica's (`log_replica_updates`), and no "
+            "relay logs. `strata decode FILES` reads relay logs.",
+        )
     form = parse_format_description(format_event[HEADER_BYTES:])
     previous_event = _read_event(stream)
     if previous_event[4] == EventType.START_ENCRYPTION:

@@ -64,7 +64,7 @@ def land_files(
         SourceSettingsError: Transactions have no GTID.
         AlreadyRunningError: Another landing of this source runs.
         CorruptEventError: A file is damaged; what comes before that has landed.
-        Usage: The folder has no binlogs.
+        Usage: The folder has no binlogs, or relay logs.
         LakeUnavailableError: The storage refuses or is full, or the files cannot be read.
     """
     notes = LandNotes(lake, source, files, Doing.LANDING, progress)

@@ -5,8 +5,9 @@ Not here: where jumps are allowed (`binlog/events/places.py`), checksums (`frame
 An event's header has its end position, modulo 2**32. From MariaDB 11.4 on, those in a transaction have 0 (MDEV-31273),
 and lie directly after the event before them. In a relay log that is the position in the source's binlog, and a
 ROTATE says where the source's events continue, also where the source skipped what its replica had
-(`write_rotate_to_master_pos_into_relay_log`, sql/rpl_replica.cc). Events of the relay log itself have their own
-positions in it.
+(`write_rotate_to_master_pos_into_relay_log`, sql/rpl_replica.cc). Of MariaDB, a list of GTIDs that is made for the
+connection says that (`fake_gtid_list_event`, sql/sql_repl.cc). Events of the relay log itself have their own positions
+in it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _IS_HEAD: Final = np.isin(np.arange(256), (EventType.FORMAT_DESCRIPTION, *EXECUT
 _MADE: Final = np.isin(np.arange(256), (EventType.FORMAT_DESCRIPTION, EventType.GTID_LIST))
 """Events without an end position that a server makes for a connection, besides those with the flag."""
 _ARTIFICIAL: Final = int(EventFlag.ARTIFICIAL)
+_OF_NO_FILE: Final = int(EventFlag.RELAY_LOG | EventFlag.ARTIFICIAL)
+"""Flags of events that are in no file of the source."""
 _FIRST_WITH_POSITIONS: Final = (5, 1, 17)
 """Before that, positions in a transaction counted from its start (bug 22540)."""
 
@@ -96,9 +99,18 @@ class EventChain:
             if end is None and special < len(index):
                 end = self._take_special(buffer, index, special)
             if end is not None:
-                return end, _fault(index, end, self._end)
+                return end, _fault(index, end, self._end, self._remedy())
             at = special + 1
         return len(index), None
+
+    def _remedy(self) -> str:
+        if self._kind is ChainKind.RELAY_LOG and self._leaves_out_positions:
+            # `request_dump`, sql/slave.cc: then it does not ask for ANNOTATE_ROWS, and nothing tells these from rows.
+            return (
+                "The relay log of a MariaDB without `log_slave_updates` lacks events of its source; read the source's "
+                "own binlogs."
+            )
+        return "Copy the file again from the server or from a backup; `--skip-corrupt` continues after this."
 
     def _filled(self, index: EventIndex) -> EventIndex:
         """The index with the end positions that the server does not write, as far as others show them; `_NONE` where
@@ -115,7 +127,7 @@ class EventChain:
         if self._kind is ChainKind.SEGMENT:
             special |= _IS_HEAD[index.types]
         if self._kind is ChainKind.RELAY_LOG:
-            special |= (index.flags & EventFlag.RELAY_LOG != 0) | (index.types == EventType.ROTATE)
+            special |= (index.flags & _OF_NO_FILE != 0) | (index.types == EventType.ROTATE)
         positions: list[int] = np.flatnonzero(special).tolist()
         return positions
 
@@ -146,18 +158,21 @@ class EventChain:
         if index.flags[at] & EventFlag.RELAY_LOG:
             is_here = (end - int(index.lengths[at])) & _MASK == position & _MASK
             return None if is_here or not end or not self._is_whole else at
-        after = self._follow(index, at, at + 1) if end else None
+        is_made = index.flags[at] & _ARTIFICIAL
+        after = self._follow(index, at, at + 1) if end and not is_made else None
         if index.types[at] == EventType.ROTATE:
             body = position + HEADER_BYTES
             self._end = int.from_bytes(buffer[body : body + 4].tobytes(), "little")
+        elif is_made and end:
+            self._end = end
         return after
 
 
-def _fault(index: EventIndex, at: int, end: int | None) -> MisplacedEventError:
+def _fault(index: EventIndex, at: int, end: int | None, remedy: str) -> MisplacedEventError:
     begin = int(index.log_positions[at] - index.lengths[at]) & _MASK
     before = "" if end is None else f", and the one before it ends at {end}"
     return MisplacedEventError(
         f"events are missing, added or moved here: the server wrote this one at byte {begin}{before}",
-        remedy="Copy the file again from the server or from a backup; `--skip-corrupt` continues after this.",
+        remedy=remedy,
         offset=int(index.positions[at]),
     )

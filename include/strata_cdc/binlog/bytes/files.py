@@ -19,7 +19,7 @@ import zstandard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, ENGINE_MAGIC, HEADER_BYTES, MAGIC, EventType
+from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, ENGINE_MAGIC, HEADER_BYTES, MAGIC, EventFlag, EventType
 from strata_cdc.binlog.bytes.format import FormatDescription, names_checksum, parse_format_description
 from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
 from strata_cdc.binlog.bytes.ranged_bytes import HEAD_BYTES, RangedBytes
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _COPY_BYTES = 8 << 20
+_FLAGS = slice(17, 19)
+"""In an event's header."""
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _COMPRESSED = re.compile(r"\.(gz|zst|zstd)$")
 
@@ -101,6 +103,16 @@ class BinlogFile(Struct, frozen=True):
     def first_event(self) -> int:
         """Offset of FORMAT_DESCRIPTION."""
         return len(MAGIC)
+
+    @property
+    def is_relay_log(self) -> bool:
+        """Whether a replica wrote the file, from what its source sent."""
+        return is_of_relay_log(self.buffer[self.first_event : self.first_event + HEADER_BYTES].tobytes())
+
+
+def is_of_relay_log(format_event: bytes) -> bool:
+    """Whether a file that begins with this FORMAT_DESCRIPTION is a relay log."""
+    return bool(int.from_bytes(format_event[_FLAGS], "little") & EventFlag.RELAY_LOG)
 
 
 def refuse_missing(paths: Iterable[str]) -> None:

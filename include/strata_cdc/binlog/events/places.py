@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.bytes.chain import ChainKind, EventChain
-from strata_cdc.binlog.bytes.codes import NUMBERED_GTIDS, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import NUMBERED_GTIDS, EventType
 from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _LAST: Final = frozenset({EventType.ROTATE, EventType.STOP})
 _MASK: Final = 0xFFFFFFFF
 _FORWARD: Final = 1 << 31
-_FLAGS_AT: Final = 4 + 17
 
 
 def chain_of(binlog: BinlogFile, begin: int, end: int | None = None) -> EventChain:
@@ -35,8 +34,7 @@ def chain_of(binlog: BinlogFile, begin: int, end: int | None = None) -> EventCha
     if binlog.segment is not None:
         end = binlog.segment.offset if is_start and end is None else end
         return EventChain(ChainKind.SEGMENT, end, flavour=flavour, may_jump=_landed_jumps(binlog.path))
-    is_relay_log = bool(binlog.buffer[_FLAGS_AT] & EventFlag.RELAY_LOG)
-    kind = ChainKind.RELAY_LOG if is_relay_log else ChainKind.BINLOG
+    kind = ChainKind.RELAY_LOG if binlog.is_relay_log else ChainKind.BINLOG
     return EventChain(kind, begin if is_start else end, flavour=flavour)
 
 

@@ -29,11 +29,13 @@ class FileStart(Struct, frozen=True):
     """Whether the server had just been started, so that no earlier session exists."""
     is_landed: bool = False
     """Whether it is a landed segment: between it and the one before are at most files without transactions."""
+    is_relay_log: bool = False
+    """Whether its list of what had been executed is that of a replica's connection, which began at any transaction."""
 
     def starts_empty(self, *, is_anonymous: bool) -> bool:
         """Whether nothing can have been there before the file. A server without GTIDs writes an empty PREVIOUS_GTIDS
         into every file, so only its first file shows it."""
-        if self.previous is None or self.previous:
+        if self.previous is None or self.previous or self.is_relay_log:
             return False
         return not is_anonymous or file_number(self.binlog_file) == 1
 

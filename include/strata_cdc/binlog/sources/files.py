@@ -144,6 +144,7 @@ def start_of(binlog: BinlogFile, begin_pos: int, previous: Executed | None) -> F
         created_at=written * 1_000_000,
         # Of a landed segment it may be the start of a file whose first transactions were skipped.
         restarted=created != 0 and binlog.segment is None,
+        is_relay_log=binlog.is_relay_log,
     )
 
 

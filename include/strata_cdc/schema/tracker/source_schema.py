@@ -93,8 +93,11 @@ class SourceSchema(Struct):
             return self.completed(self.replay.start_with(version, baseline))
         if start.starts_empty(is_anonymous=is_anonymous):
             return self.completed(self.replay.start_empty(version))
-        after = f"GTID set {executed}" if executed else f"{start.binlog_file}, which is not the server's first file"
-        reason = f"the stream starts after {after}, and what there was then is not known"
+        if start.is_relay_log:
+            reason = f"the stream starts with {start.binlog_file}; a relay log does not say what there was before it"
+        else:
+            after = f"GTID set {executed}" if executed else f"{start.binlog_file}, which is not the server's first file"
+            reason = f"the stream starts after {after}, and what there was then is not known"
         return self.forget_everything(Version(position, VersionOrigin.GAP), reason)
 
     def forget_everything(self, version: Version, reason: str) -> Version:
