@@ -127,8 +127,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     given = [text for text in (gtid_set, position, time, commit_ts) if text is not None]
     if len(given) > 1:
         raise Usage("only one of --gtid-set, --position, --time and --commit-ts can be given")
-    is_named = commit_ts is not None or _is_sink(store, known_as)
-    if given and is_named:
+    if given and time is None and (commit_ts is not None or _is_sink(store, known_as)):
         at = _any_position(history, _refuse_other(given[0], commit_ts), store, known_as)
     else:
         at = _position(history, gtid_set, position, time)
@@ -179,7 +178,7 @@ def diff(
     store: _Store = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="GTID set, FILE:OFFSET, time or TiDB timestamp; by default the start."),
+        typer.Option("--from", help="GTID set, FILE:OFFSET or time; of a sink a commit timestamp or time."),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="The same; by default the stream's end.")] = None,
     table: _Table = None,
@@ -252,7 +251,9 @@ def _any_position(history: History, text: str, store: str | None, source: str) -
     if store is not None:
         if COMMIT_STEP.fullmatch(text):
             raise Usage(
-                "a commit timestamp is looked up in the lake", remedy="Leave --store out: the settings have both."
+                f"{text!r} is a number: only positions of a TiCDC sink are, and they are looked up in its lake",
+                remedy="Leave --store out for a sink: the settings have both. For a server, give a GTID set, "
+                "FILE:OFFSET, or a time.",
             )
         return _tell_end(history, position_of(history, text))
     from strata_cdc.progress.find_position import schema_position

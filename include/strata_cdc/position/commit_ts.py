@@ -17,6 +17,21 @@ COMMIT_STEP: Final = re.compile(r"(\d{7,19})(:rows)?")
 """As people write a step: a timestamp, which has the DDL that finished with it, or with `:rows` only its rows."""
 
 
+def refuse_commit_ts(text: str, forms: str, source: str | None = None) -> Usage:
+    """The error of a number where the position is one of a server.
+
+    Args:
+        text: What was written.
+        forms: What such a position is written as.
+        source: Name of the source.
+    """
+    return Usage(
+        f"{text!r} is no position of a server: only those of a TiCDC sink are numbers",
+        source=source,
+        remedy=f"Give {forms}.",
+    )
+
+
 def time_of(commit_ts: int) -> int:
     """When a transaction was committed by the clock of TiDB's placement driver: microseconds UTC."""
     return (commit_ts >> LOGICAL_BITS) * 1000

@@ -101,7 +101,8 @@ def find_position(
 
 
 def schema_position(history: History, source: Source, text: str) -> StreamPosition:
-    """The position of a source's history that a text names: a commit timestamp of TiDB, or as `position_of`.
+    """The position of a source's history that a text names: of a server as `position_of`; of a TiCDC sink a commit
+    timestamp or a time.
 
     Raises:
         Usage: The text has none of the forms, or the source has no such position.
@@ -109,10 +110,10 @@ def schema_position(history: History, source: Source, text: str) -> StreamPositi
         LakeUnavailableError: The storage does not answer.
     """
     text = text.strip()
-    if COMMIT_STEP.fullmatch(text):
-        return AtSeq(seq_at_step(LandedStream.open(source.lake, source.name), CommitStep.parse(text)))
     if not source.is_sink:
         return position_of(history, text)
+    if COMMIT_STEP.fullmatch(text):
+        return AtSeq(seq_at_step(LandedStream.open(source.lake, source.name), CommitStep.parse(text)))
     try:
         return at_time(history, text)
     except Usage:

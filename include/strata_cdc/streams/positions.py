@@ -17,7 +17,7 @@ from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import InvalidGtidSetError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
+from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep, refuse_commit_ts
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.file_position import FilePosition
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
+_FORMS: Final = "beginning, now, landed, a token, a time as in `2026-11-21 03:30:00` (UTC), FILE:OFFSET or a GTID set"
 _FILE: Final = re.compile(r"[^:,\s]+\.\d+:\d+")
 
 
@@ -87,6 +88,8 @@ def parse_bound(text: str, source: str, lineage: str = "", *, is_sink: bool = Fa
     if _FILE.fullmatch(text):
         return BinlogPosition.parse(text)
     if COMMIT_STEP.fullmatch(text):
+        if not is_sink:
+            raise refuse_commit_ts(text, _FORMS, source)
         return CommitStep.parse(text)
     return _executed_of_sink(text, source) if is_sink else parse_executed(text)
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import Usage
-from strata_cdc.position.commit_ts import CommitStep, time_of
+from strata_cdc.position.commit_ts import CommitStep, refuse_commit_ts, time_of
 from strata_cdc.ticdc.landed_rows import SegmentRows
 
 if TYPE_CHECKING:
@@ -56,12 +56,10 @@ def seq_at_step(landed: LandedStream, step: CommitStep) -> int:
         StoreFormatError: A former version landed it, and kept no timestamps.
         LakeUnavailableError: The storage does not answer.
     """
+    if not landed.segments:
+        raise Usage(f"nothing has landed yet, so nothing is known of {step}", source=landed.source)
     if landed.has_server:
-        raise Usage(
-            f"{step} is a commit timestamp of TiDB, and the source is a server",
-            source=landed.source,
-            remedy="Give a time, or a GTID set.",
-        )
+        raise refuse_commit_ts(str(step), "a time as in `2026-11-21 03:30:00` (UTC), or a GTID set", landed.source)
     end = SegmentRows(landed.segments[-1]).contents.state.end_ts
     if step.ts >= end:
         raise Usage(

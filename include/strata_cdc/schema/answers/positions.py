@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import COMMIT_STEP, refuse_commit_ts
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DASHES_OF_A_UUID: Final = 4
+_FORMS: Final = "a GTID set, FILE:OFFSET, or a time as in `2026-11-21 03:30:00` (UTC)"
 
 
 def parse_time(text: str) -> int:
@@ -33,12 +35,15 @@ def parse_time(text: str) -> int:
 
 
 def position_of(history: History, text: str) -> StreamPosition:
-    """The position that a text names; for a time, see `at_time`.
+    """The position of a server that a text names; for a time, see `at_time`.
 
     Raises:
         Usage: The text has none of the three forms.
         UnknownSourceError: The source has never been tracked.
     """
+    if COMMIT_STEP.fullmatch(text.strip()):
+        # Python would read some of them as times: 20231114.
+        raise refuse_commit_ts(text, _FORMS)
     file, _, offset = text.rpartition(":")
     if not text.strip() or text.count("-") >= _DASHES_OF_A_UUID:
         return AtGtidSet(parse_executed(text))
