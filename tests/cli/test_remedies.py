@@ -6,13 +6,20 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import typer
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from strata_cdc.cli.main import build_app
+from strata_cdc.cli.table_name import table_name
+from strata_cdc.schema.history.shell_words import pattern_word, table_word, word
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.patterns import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +30,10 @@ SUGGESTED = re.compile(r"`strata ([^`]*)`")
 VALUE = "20261121T033000Z-20261121T033500Z-shop-rows-0f1e2d3c4b"
 """In the place of what a message fills in."""
 BY_NAME = re.compile(r"\b(?:FILES|FILE|NAME|TOKEN|URL|FOLDER|RUN|TIME|SET)(?:\.\.\.|\.sql)?(?![\w-])")
+
+
+CHOSEN = re.compile(r"(--(?:table|key|where|columns|gtid-set|files|at|interval)|strata track) '?$")
+"""Before what a user or a server has named: it may have any character."""
 
 
 COMMAND = typer.main.get_command(build_app())
@@ -89,3 +100,58 @@ def test_there_are_such_messages_and_a_wrong_one_is_found():
     ):
         with pytest.raises(typer.TyperException):
             parse(wrong)
+
+
+NAMES = st.text(st.sampled_from("ab.`'\"$;|&<>()*?[]!~#-\\ \t\né"), min_size=1, max_size=6)
+TABLES = st.builds(TableName, NAMES, NAMES)
+OF_ONE_TABLE = ("schema show", "schema history", "undo --gtid x")
+OF_PATTERNS = ("dump", "run --failed", "reconcile", "mirror verify", "quarantine discard --because x")
+
+
+@pytest.mark.parametrize("command", OF_ONE_TABLE)
+@given(table=TABLES)
+@example(table=TableName("a`b", "c; rm -rf $HOME"))
+@example(table=TableName("a.b", "it's"))
+def test_one_table_of_any_name_can_be_typed(command: str, table: TableName) -> None:
+    words = shlex.split(f"{command} --table {table_word(table)}")
+    parse(words)
+    assert (len(words), table_name(words[-1])) == (len(command.split()) + 2, table)
+
+
+@pytest.mark.parametrize("command", OF_PATTERNS)
+@given(table=TABLES, other=TABLES)
+@example(table=TableName("a", "[b]*"), other=TableName("a", "b"))
+@example(table=TableName("a", "b?"), other=TableName("a", "bb"))
+def test_a_pattern_of_any_name_is_of_that_table(command: str, table: TableName, other: TableName) -> None:
+    words = shlex.split(f"{command} --table {pattern_word(table)}")
+    parse(words)
+    assert len(words) == len(command.split()) + 2
+    assert matches(table, words[-1:], folded=False)
+    assert matches(other, words[-1:], folded=False) == (str(other) == str(table))
+
+
+def filled_in() -> list[tuple[str, str, ast.expr]]:
+    """Where a command has an option or an argument of which a user chose the text, and what fills it in."""
+    found = []
+    for room in ROOMS:
+        for path in sorted((REPOSITORY / room).rglob("*.py")):
+            source = path.read_text()
+            if "--" not in source and "strata " not in source:
+                continue
+            for node in ast.walk(ast.parse(source)):
+                parts = node.values if isinstance(node, ast.JoinedStr) else []
+                for before, part in pairwise(parts):
+                    option = CHOSEN.search(before.value) if isinstance(before, ast.Constant) else None
+                    if option and isinstance(part, ast.FormattedValue) and part.format_spec is None:
+                        found.append((f"{path.relative_to(REPOSITORY)}:{part.lineno}", option[1], part.value))
+    return found
+
+
+def test_whatever_a_user_has_named_is_quoted() -> None:
+    quoting = {one.__name__ for one in (word, table_word, pattern_word)}
+    wrong = [
+        f"{where}: {option} {ast.unparse(value)}"
+        for where, option, value in filled_in()
+        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in quoting)
+    ]
+    assert not wrong

@@ -21,6 +21,7 @@ from strata_cdc.changes.physical import physical_definition
 from strata_cdc.changes.row_buffers import BATCH_ROWS
 from strata_cdc.changes.table_map_check import differing_values, disagreements
 from strata_cdc.errors import SchemaMismatchError, StrataError, UnsupportedEventError
+from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -181,7 +182,7 @@ def _mismatch(
         message,
         table=str(name),
         remedy="The schema history does not have what the server had here: look at `strata schema history "
-        f"--table {name}`, and track the stream again with the right baseline.",
+        f"--table {table_word(name)}`, and track the stream again with the right baseline.",
     ).across(crossing)
 
 

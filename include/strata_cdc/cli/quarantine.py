@@ -18,6 +18,7 @@ from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.clock import exact_text, now_micros, second_text
 from strata_cdc.counted import counted
 from strata_cdc.errors import ErrorFacts, StrataError, Usage
+from strata_cdc.schema.history.shell_words import pattern_word, word
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -308,8 +309,9 @@ def _print(source: Source, entry: InQuarantine, line: _Shown) -> None:
     for decision in line.decisions:
         done = "" if decision.done else ", begun and not carried out"
         say(f"  {decision.verb} by {decision.by} at {decision.at}{done}: {decision.because}")
-    where = f"--source {source.name} --table {interval.name} --interval '{line.start}'"
-    say(f"  decode again: strata run --source {source.name} --table {interval.name} --failed")
+    table = f"--source {source.name} --table {pattern_word(interval.name)}"
+    where = f"{table} --interval {word(line.start)}"
+    say(f"  decode again: strata run {table} --failed")
     if line.kept_rows:
         say(f"  publish as it is: strata quarantine release {where} --because '...'")
     say(f"  do without: strata quarantine discard {where} --because '...'")

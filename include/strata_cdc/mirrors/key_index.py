@@ -21,6 +21,7 @@ from strata_cdc.mirrors.data_files import names_of, read_file_rows, read_some_ro
 from strata_cdc.mirrors.known_files import KnownFiles
 from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.vectors import read_vector
+from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.tables.distinct import distinct
 from strata_cdc.tables.state import row_codes
 from strata_cdc.tables.verbatim import column_of_verbatim
@@ -212,6 +213,6 @@ def _wrong(mirror: Mirror, keys: pa.Table, at: int) -> MirrorDivergedError:
         source=mirror.source,
         table=str(mirror.table),
         file=mirror.url,
-        remedy=f"`strata mirror verify --source {mirror.source} --table {mirror.table}` compares it. To have it "
-        f"right, {MADE_AGAIN}",
+        remedy=f"`strata mirror verify --source {mirror.source} --table {pattern_word(mirror.table)}` compares it. To "
+        f"have it right, {MADE_AGAIN}",
     )

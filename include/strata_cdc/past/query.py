@@ -26,6 +26,7 @@ from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_rows import LoadedRows, MirrorRows
 from strata_cdc.position.commit_ts import CommitStep
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.schema.history.shell_words import word
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import OnMissing, open_store
 
@@ -270,7 +271,7 @@ class QueryMoments:
         if end > moment.seq:
             raise Usage(
                 f"FOR SYSTEM_TIME ends at transaction {end}, after the moment of the query, transaction {moment.seq}",
-                remedy=f"Name the moment, too: `--at '{versions.end.text}'`.",
+                remedy=f"Name the moment, too: `--at {word(versions.end.text)}`.",
             )
         if not versions.includes_end:
             end = self._seq_before(last, end)

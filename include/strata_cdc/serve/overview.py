@@ -15,6 +15,7 @@ from strata_cdc.errors import StrataError
 from strata_cdc.progress.compared import server_comparison
 from strata_cdc.schema.answers.catalogue import unknown_tables
 from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import reading
 from strata_cdc.store.ledgers import IntervalLedger
@@ -207,7 +208,7 @@ def _waiting(name: str, unpublished: UnpublishedRows) -> Attention:
 
 def _read_again(name: str, table: TableToRead, *, has_server: bool) -> Attention:
     text = f"the mirror of {table.name} is to be read again: {table.reason}"
-    command = f"strata dump --source {name} --table {table.name}"
+    command = f"strata dump --source {name} --table {pattern_word(table.name)}"
     if not has_server:  # the reason says what can be done instead
         text, command = f"the mirror of {table.name} is blocked: {table.reason}", f"strata mirror list --source {name}"
     return Attention(text, command, (table.database_name, table.table_name), Urgency.STILL)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.errors import QueryError
+from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.serve.row_page import hidden_columns
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def undo_view(source: Source, engine: sa.Engine, name: TableName, gtid: str, key
     if hidden_columns(source, engine, name):
         raise QueryError(
             "the script would have values of columns that the settings call sensitive",
-            remedy=f"`strata undo --source {source.name} --table {name} --gtid {gtid}` prints it.",
+            remedy=f"`strata undo --source {source.name} --table {table_word(name)} --gtid {gtid}` prints it.",
         )
     choice = Choice((name,), ChosenGtids.parse(gtid), keys=(tuple(key),) if key else ())
     with ChangeScript(source, choice) as made:

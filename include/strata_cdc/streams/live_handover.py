@@ -25,6 +25,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.last_transaction import LastTransaction, first_commit, prove_history
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.executed import NOTHING
+from strata_cdc.schema.history.shell_words import word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -346,7 +347,7 @@ class LiveHandover:
                 source=self._source,
                 gtid=str(gone),
                 remedy=f"`strata land --source {self._source}` says how to land it; "
-                f"`strata stream --source {self._source} --from '{server.purged}'` begins with what can be had.",
+                f"`strata stream --source {self._source} --from {word(server.purged)}` begins with what can be had.",
             ).beginning(server.purged)
 
     def _start_by_file(self, stream: BinlogStream, server: ServerState) -> BinlogPosition:
@@ -369,7 +370,8 @@ class LiveHandover:
                 source=self._source,
                 file=reached.at.file,
                 offset=reached.at.offset,
-                remedy=f"`strata stream --source {self._source} --from {files.begin}` begins with what can be had.",
+                remedy=f"`strata stream --source {self._source} --from {word(files.begin)}` begins with what can be "
+                "had.",
             ).beginning(files.begin)
         if size is None or size < reached.at.offset:
             raise SourceDivergedError(

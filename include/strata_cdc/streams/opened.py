@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import StatementFormatError, StreamHoleError
+from strata_cdc.schema.history.shell_words import word
 from strata_cdc.streams.decoding import Decoding
 from strata_cdc.streams.events import Ddl, Heartbeat
 
@@ -80,7 +81,7 @@ class OpenedStream:
             if self.stopped_at is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
                     f"{error.remedy or ''} To skip it, continue after its transaction: `strata stream --source "
-                    f"{self._request.source.name} --from {self.stopped_at.after_text}`."
+                    f"{self._request.source.name} --from {word(self.stopped_at.after_text)}`."
                 ).strip()
             raise
 

@@ -19,6 +19,7 @@ from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.executed import NOTHING, is_executed
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.schema.history.shell_words import word
 from strata_cdc.streams.positions import Begin, Edge, End, micros
 
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ def _refuse_unwritten(
         raise BinlogPurgedError(
             f"the server has purged what follows {at}; the earliest that can be had is at {files.begin}",
             source=landed.source,
-            remedy=f"`strata stream --source {landed.source} --from {files.begin}` begins there.",
+            remedy=f"`strata stream --source {landed.source} --from {word(files.begin)}` begins there.",
         ).beginning(files.begin)
     if size is None or at.offset > size:
         raise kind(
@@ -346,8 +347,8 @@ def _refuse_unwritten(
             source=landed.source,
             file=at.file,
             offset=at.offset,
-            remedy=f"`--from {files.end}` begins with what comes next, as `--from now` does. If the position is one of "
-            "this server, its binlog was reset since.",
+            remedy=f"`--from {word(files.end)}` begins with what comes next, as `--from now` does. If the position is "
+            "one of this server, its binlog was reset since.",
         )
     if FIRST_OFFSET < at.offset < size and not server.begins_event(at):
         raise _inside_event(landed, at)

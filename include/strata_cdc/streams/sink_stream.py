@@ -15,6 +15,7 @@ from strata_cdc.errors import BinlogPurgedError
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.commit_ts import CommitTs, time_of
 from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.schema.history.shell_words import word
 from strata_cdc.streams.events import Along
 from strata_cdc.streams.filter import filter_of
 from strata_cdc.streams.opened import OpenedStream
@@ -204,5 +205,5 @@ class SinkSourceStream:
 
 def _say_how_to_skip(hole: Hole, transactions: StreamTransactions, source: str) -> None:
     after = transactions[hole.seq].after_text
-    skip = f"To skip it, continue after its commit: `strata stream --source {source} --from {after}`."
+    skip = f"To skip it, continue after its commit: `strata stream --source {source} --from {word(after)}`."
     hole.error.remedy = f"{hole.error.remedy or ''} {skip}".strip()

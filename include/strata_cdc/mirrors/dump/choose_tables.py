@@ -56,7 +56,7 @@ def tables_to_dump(
                 f'"{pattern}" matches no table that is there now: it was dropped, has another name, or its definition '
                 "is not known",
                 source=source.name,
-                remedy=f"`strata schema history --table {pattern}` shows what became of it.",
+                remedy=f"`strata schema history --source {source.name}` shows what became of tables.",
             )
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
     if patterns:

@@ -13,6 +13,7 @@ from strata_cdc.errors import DamagedFileError, ErrorFacts, MirrorDivergedError,
 from strata_cdc.mirrors.apply import refuse_foreign
 from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
 from strata_cdc.mirrors.log import states_since
+from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.port import CommitConflictError
 
@@ -57,7 +58,7 @@ class Loss(Struct, frozen=True):
 def remedy_of(published: Published, source: str, table: TableName, lost: Loss) -> str:
     """What ends that a mirror is blocked by a loss."""
     if published.has_server:
-        return f"`strata dump --source {source} --table {table}` reads its rows"
+        return f"`strata dump --source {source} --table {pattern_word(table)}` reads its rows"
     if lost.is_divergence or (lost.error is not None and lost.error.error == DamagedFileError.__name__):
         return (
             "no server could be read again: move the mirror's folder away, and "

@@ -33,6 +33,7 @@ from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.memory_store import MemoryStore
+from strata_cdc.schema.history.shell_words import word
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.replay.baseline import read_baseline_file
 from strata_cdc.schema.tracker.track import Tracker
@@ -206,7 +207,7 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Str
             "the file has not been tracked",
             source=source,
             file=binlog.path,
-            remedy=f"Run `strata track {binlog.path} --source {source} --store URL` first.",
+            remedy=f"Run `strata track {word(binlog.path)} --source {source} --store URL` first.",
         )
     state.seen = ExecutedBuilder(seen)
     return state

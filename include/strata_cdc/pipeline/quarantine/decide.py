@@ -23,6 +23,7 @@ from strata_cdc.pipeline.publish.publish_interval import rows_by_version
 from strata_cdc.pipeline.publish.stored_verdicts import digest_of
 from strata_cdc.quality.checks.run import OF_FILES
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
+from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger
@@ -166,8 +167,11 @@ def _judged(source: Source, quarantined: InQuarantine) -> Sequence[StagedFile]:
 def _refuse_others(source: Source, quarantined: InQuarantine, files: Sequence[StagedFile]) -> None:
     piece, verdict = quarantined.withheld.piece, quarantined.withheld.verdict
     judged = [file for file in files if file.is_publishable]
-    again = f"`strata run --source {source.name} --failed --table {piece.name}` decodes the rows again"
-    without = f"`strata quarantine discard --source {source.name} --table {piece.name} --because '...'` does without"
+    again = f"`strata run --source {source.name} --failed --table {pattern_word(piece.name)}` decodes the rows again"
+    without = (
+        f"`strata quarantine discard --source {source.name} --table {pattern_word(piece.name)} --because '...'` does "
+        "without"
+    )
     is_nothing = not judged if piece.state is IntervalState.FAILED else len(judged) == len(files)
     if is_nothing and not (quarantined.judged or quarantined.aside):
         raise Usage(

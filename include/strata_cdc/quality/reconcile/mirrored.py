@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.history.shell_words import pattern_word
 
 if TYPE_CHECKING:
     from strata_cdc.config.settings import Source
@@ -31,7 +32,7 @@ class Mirrored(Struct, frozen=True):
         )
         if changed is not None:
             who = f"another program has changed it (version {changed.version}, {changed.operation})"
-            again = f"`strata dump --source {mirror.source} --table {mirror.table}`"
+            again = f"`strata dump --source {mirror.source} --table {pattern_word(mirror.table)}`"
             return f"the mirror is at transaction {self.seq} and is blocked, since {who}: {again}"
         blocked = f", where it is blocked: {self.mirror.stopped}" if self.mirror.stopped else ""
         return f"the mirror is at transaction {self.seq}{blocked}: `strata mirror update --source {self.mirror.source}`"

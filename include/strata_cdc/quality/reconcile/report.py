@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import DamagedFileError, DifferentRowsError, StrataError
+from strata_cdc.schema.history.shell_words import pattern_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +189,7 @@ class SourceReport(Struct, frozen=True):
                 f"the lake and the server differ in {counted(rows, 'row')}",
                 source=self.source,
                 table=wrong[0].table,
-                remedy=f"`strata reconcile --source {self.source} --table {wrong[0].table}` shows them.",
+                remedy=f"`strata reconcile --source {self.source} --table {pattern_word(wrong[0].table)}` shows them.",
             )
 
 

@@ -14,6 +14,7 @@ from strata_cdc.errors import SchemaGapError, UnknownSourceError
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.history.neighbours import find_neighbours
+from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime, StreamPosition
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
@@ -442,7 +443,7 @@ class History:
     def _absent(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:
         dropped = entry.name == table and entry.origin is VersionOrigin.DDL
         ended = f"; {entry.gtid or f'transaction {entry.seq}'} dropped or renamed it" if dropped else ""
-        remedy = f"`strata schema history --source {self._source} --table {table}` lists its versions."
+        remedy = f"`strata schema history --source {self._source} --table {table_word(table)}` lists its versions."
         other = None if dropped else self._written_otherwise(table)
         if other is not None:
             ended = f", but there is {other}"
