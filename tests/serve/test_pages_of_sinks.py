@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from html import unescape
@@ -113,6 +114,35 @@ def test_rows_are_shown_as_of_a_commit_timestamp(pages: httpx.Client, at: str, r
     through = pages.get("/row", params={**TABLE, "key": "1", "at": at})
     assert through.status_code == 200
     assert 'placeholder="a time in UTC, or a commit timestamp of TiDB"' in through.text
+
+
+def test_a_version_is_of_a_commit(pages: httpx.Client) -> None:
+    versions = pages.get("/table", params=TABLE).text.partition('id="versions"')[2].partition("</section>")[0]
+    commits = re.findall(r"<dt>commit timestamp</dt><dd><code>(\d+)</code>", versions)
+    assert commits == [str(DDL), str(CREATED)]
+    times = re.findall(r"<dt>committed</dt><dd>(.*?)</dd>", versions)
+    assert times == ["2026-05-01 15:22:05.791 UTC", "2026-05-01 15:22:05.782 UTC"]
+    assert not re.search("GTID|executed|commits.000001", versions)
+
+
+def test_the_first_page_speaks_of_no_server(pages: httpx.Client) -> None:
+    card = pages.get("/").text.partition('<section class="card">')[2].partition("</section>")[0]
+    assert "tracked up to" in card
+    assert not re.search("server|reconcile|commits.000001", card)
+
+
+def test_the_times_are_there_without_the_lake(tmp_path: Path) -> None:
+    world = SinkWorld(tmp_path)
+    feed = Feed(world.sink, OLD_VALUES)
+    feed.ddl(SinkTable("shop", "a", (), CREATED), CREATED, 3, "CREATE TABLE a (id INT PRIMARY KEY)", (ID,))
+    feed.checkpoint(END)
+    world.run()
+    shutil.rmtree(world.folder / "lake" / "landing")
+    with client_of(app_of(lambda: world.settings)) as client:
+        answer = client.get("/table", params=TABLE)
+    assert answer.status_code == 200
+    assert "<dt>committed</dt><dd>2026-05-01 15:22:05.782 UTC</dd>" in answer.text
+    assert "commit timestamp</dt>" not in answer.text
 
 
 def test_the_pages_load_nothing_that_reads_rows() -> None:

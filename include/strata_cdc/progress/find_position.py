@@ -16,10 +16,12 @@ from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.answers.positions import at_time, position_of
 from strata_cdc.schema.history.stream_positions import AtSeq
-from strata_cdc.ticdc.landed_steps import seq_at_step, step_at
+from strata_cdc.ticdc.landed_steps import seq_at_step, step_at, steps_of
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.config.settings import Source
     from strata_cdc.schema.history.historian import History
     from strata_cdc.schema.history.stream_positions import StreamPosition
@@ -98,6 +100,11 @@ def find_position(
         gtid_executed=str(executed or stream.executed_at(seq)),
         commit_ts=at,
     )
+
+
+def commit_steps(source: Source, ordinals: Iterable[int], *, most_segments: int) -> dict[int, CommitStep]:
+    """As `steps_of`, for a source that is a TiCDC sink."""
+    return steps_of(LandedStream.open(source.lake, source.name), ordinals, most_segments=most_segments)
 
 
 def schema_position(history: History, source: Source, text: str) -> StreamPosition:

@@ -25,7 +25,7 @@ from strata_cdc.serve.around import Around
 from strata_cdc.serve.bounded_bodies import BoundedBodies
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
-from strata_cdc.serve.points import moment_forms, point_forms, position_at
+from strata_cdc.serve.points import commit_timestamps, moment_forms, point_forms, position_at
 from strata_cdc.serve.rendering import FOLDER, make_environment
 from strata_cdc.serve.row_page import row_view, rows_at
 from strata_cdc.serve.run_page import run_changes
@@ -271,6 +271,9 @@ class _Pages:
         view = table_view(engine, configured, TableName(database, table), request)
         status, shown = 400 if isinstance(view.at.refusal, Usage) else 200, {"source": source, "asked": request}
         shown |= {"view": view, "shows_rows": self._shows_rows(), "forms": point_forms(configured)}
+        # Where no rows are shown, nothing is to load what reads them.
+        entries = [change.entry for change in view.versions] if self._shows_rows() else []
+        shown |= {"is_sink": configured.is_sink, "commits": commit_timestamps(configured, entries)}
         return self._show("table.html", status, **shown)
 
     def _shows_rows(self) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import StrataError
@@ -92,6 +91,7 @@ class SourceView(Struct, frozen=True):
     """Tables whose schema is not known."""
     compared: ServerComparison | None = None
     """How the tables compare with their server; None: nothing is published."""
+    has_server: bool = True
     reading: SourceNumbers | None = None
     """The numbers that the lake has a part in; None: they are being read for the first time."""
 
@@ -115,8 +115,7 @@ def _view(sources: Sources, name: str, reading: SourceNumbers | None) -> SourceV
         engine = sources.store(name)
         if engine is None:
             return SourceView(name, attention=(_nothing_yet(name),))
-        view = _of_store(engine, name, reading, has_server=sources.has_server(name))
-        return view if sources.has_server(name) else replace(view, compared=None)
+        return _of_store(engine, name, reading, has_server=sources.has_server(name))
     except StrataError as error:
         return SourceView(name, attention=(Attention(error.message, error.remedy),))
 
@@ -131,7 +130,7 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None, *, has_s
         *_of_numbers(name, read),
         *(_waiting(name, unpublished) for unpublished in waiting),
         *(_read_again(name, table, has_server=has_server) for table in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
-        *(_gap(name, gap) for gap in gaps[:_SHOWN_GAPS]),
+        *(_gap(name, gap, has_server=has_server) for gap in gaps[:_SHOWN_GAPS]),
         *_unlogged(engine, name),
     ]
     return SourceView(
@@ -143,7 +142,8 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None, *, has_s
         checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
         withheld_rows=sum(unpublished.rows for unpublished in waiting if unpublished.state is not IntervalState.OWED),
         gaps=len(gaps),
-        compared=server_comparison(engine, name),
+        compared=server_comparison(engine, name) if has_server else None,
+        has_server=has_server,
         reading=read,
     )
 
@@ -226,8 +226,7 @@ def _unlogged(engine: sa.Engine, name: str) -> Iterator[Attention]:
         yield Attention(text, f"strata reconcile --source {name}", urgency=Urgency.UNLOGGED)
 
 
-def _gap(name: str, summary: TableSummary) -> Attention:
+def _gap(name: str, summary: TableSummary, *, has_server: bool) -> Attention:
     text = f"the schema of {summary.name} is not known: {summary.gap}"
-    return Attention(
-        text, f"strata snapshot --source {name}", (summary.name.database, summary.name.table), Urgency.UNKNOWN
-    )
+    command = f"strata snapshot --source {name}" if has_server else None
+    return Attention(text, command, (summary.name.database, summary.name.table), Urgency.UNKNOWN)

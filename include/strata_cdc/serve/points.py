@@ -3,17 +3,25 @@ Not here: moments of rows (`past/moment.py`), what is valid at a point (`schema/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.clock import exact_text
+from strata_cdc.errors import StrataError
 from strata_cdc.schema.answers.positions import position_of
 from strata_cdc.schema.history.stream_positions import AtSeq
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.config.settings import Source
+    from strata_cdc.position.commit_ts import CommitStep
     from strata_cdc.schema.history.historian import History
     from strata_cdc.schema.history.stream_positions import StreamPosition
     from strata_cdc.schema.history.versions import StoredEntry
+
+_MOST_SEGMENTS: Final = 8
+"""Read for a page: each is a request to an object store."""
 
 
 def point_forms(source: Source) -> str:
@@ -49,6 +57,21 @@ def position_at(history: History, source: Source, point: str) -> StreamPosition:
     from strata_cdc.progress.find_position import schema_position  # noqa: PLC0415  see above
 
     return schema_position(history, source, text)
+
+
+def commit_timestamps(source: Source, entries: Iterable[StoredEntry]) -> dict[int, str]:
+    """The commit timestamps of changes of a sink's tables, by their ordinals: of the first few segments that have some.
+    Empty of a server. What the lake does not have, or not now, is not in it: the page has the times.
+    """
+    if not source.is_sink:
+        return {}
+    # Imported here: as above.
+    from strata_cdc.progress.find_position import commit_steps  # noqa: PLC0415  see above
+
+    steps: dict[int, CommitStep] = {}
+    with suppress(StrataError):
+        steps = commit_steps(source, (entry.seq for entry in entries), most_segments=_MOST_SEGMENTS)
+    return {seq: str(step.ts) for seq, step in steps.items()}
 
 
 def point_after(entry: StoredEntry, source: Source) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from strata_cdc.clock import from_micros
+from strata_cdc.clock import exact_text, from_micros
 from strata_cdc.counted import counted
 from strata_cdc.schema.answers.lines import written_time
 
@@ -32,7 +32,7 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"time": _time, "ago": _ago, "number": _number, "iso": _iso, "span": _span, "size": _size}
-    made.filters["commands"] = _commands
+    made.filters |= {"commands": _commands, "exact": exact_text}
     made.globals |= {"counted": counted, "query": query}
     return made
 

@@ -11,6 +11,8 @@ from strata_cdc.position.commit_ts import CommitStep, refuse_commit_ts, time_of
 from strata_cdc.ticdc.landed_rows import SegmentRows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.landing.landed import LandedStream
 
 
@@ -45,6 +47,26 @@ def seq_of(landed: LandedStream, step: CommitStep) -> int:
         if count < len(steps):
             return segment.summary.first_seq - 1 + count
     return landed.last_seq
+
+
+def steps_of(landed: LandedStream, ordinals: Iterable[int], *, most_segments: int) -> dict[int, CommitStep]:
+    """The steps of some ordinals, as far as they are landed and few segments have them: each segment is read.
+
+    Raises:
+        As `step_at`.
+    """
+    steps: dict[int, CommitStep] = {}
+    of_segments: dict[str, tuple[CommitStep, ...]] = {}
+    for seq in ordinals:
+        if not landed.segments or not landed.first_seq <= seq <= landed.last_seq:
+            continue
+        segment = landed.segments_of(seq, seq)[0]
+        if segment.url not in of_segments:
+            if len(of_segments) == most_segments:
+                break
+            of_segments[segment.url] = SegmentRows(segment).steps()
+        steps[seq] = of_segments[segment.url][seq - segment.summary.first_seq]
+    return steps
 
 
 def seq_at_step(landed: LandedStream, step: CommitStep) -> int:
