@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 
 from strata_cdc.cli.main import build_app
 from strata_cdc.cli.table_name import table_name
-from strata_cdc.schema.history.shell_words import pattern_word, table_word, word
+from strata_cdc.schema.history.shell_words import pattern_word, row_words, table_word, word
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.patterns import matches
+from strata_cdc.serve.rendering import make_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +130,32 @@ def test_a_pattern_of_any_name_is_of_that_table(command: str, table: TableName, 
     assert len(words) == len(command.split()) + 2
     assert matches(table, words[-1:], folded=False)
     assert matches(other, words[-1:], folded=False) == (str(other) == str(table))
+
+
+@given(table=TABLES, key=st.lists(NAMES, min_size=1, max_size=2))
+@example(table=TableName("-x", "t"), key=["-2"])
+def test_a_row_of_any_key_can_be_typed(table: TableName, key: list[str]) -> None:
+    words = shlex.split(f"row history {row_words(table, key)}")
+    parse(words)
+    assert words[-len(key) - 1 :] == [shlex.split(table_word(table))[0], *key]
+
+
+@given(table=TABLES)
+@example(table=TableName("d", "a`b' `c"))
+def test_a_page_shows_a_command_whole(table: TableName) -> None:
+    command = f"strata mirror verify --table {pattern_word(table)}"
+    commands = make_environment().filters["commands"]
+    shown = commands(f"`{command}` compares it; `strata run` goes on")
+    found = re.findall(r'<code class="command">(.*?)</code>', str(shown), re.DOTALL)
+    assert list(map(unescape, found)) == [command, "strata run"]
+
+
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "include/strata_cdc/serve/templates").glob("*.html")))
+def test_commands_of_pages_are_quoted(page: Path) -> None:
+    """A source's name needs no quotes; a whole command comes from the source, above."""
+    for command in re.findall(r'<code class="command">(.*?)</code>', page.read_text()):
+        given = re.findall(r"\{\{ (.*?) \}\}", command)
+        assert all(re.search(r"\| (\w+_)?word$|\| iso$|^row_words\(|^source$|^one.command$", text) for text in given)
 
 
 def filled_in() -> list[tuple[str, str, ast.expr]]:

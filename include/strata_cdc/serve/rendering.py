@@ -14,11 +14,13 @@ from markupsafe import Markup, escape
 from strata_cdc.clock import exact_text, from_micros
 from strata_cdc.counted import counted
 from strata_cdc.schema.answers.lines import written_time
+from strata_cdc.schema.history.shell_words import pattern_word, row_words, table_word, word
 
 FOLDER: Final = Path(__file__).parent
 _AGES: Final = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_COMMAND: Final = re.compile(r"`([^`]+)`")
+_COMMAND: Final = re.compile(r"`((?:&#34;&#39;&#34;|&#39;.*?&#39;|[^`])+)`", re.DOTALL)
+"""Of escaped text: a name that the shell needs in quotes may have backticks."""
 _SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -32,8 +34,14 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"time": _time, "ago": _ago, "number": _number, "iso": _iso, "span": _span, "size": _size}
-    made.filters |= {"commands": _commands, "exact": exact_text}
-    made.globals |= {"counted": counted, "query": query}
+    made.filters |= {
+        "commands": _commands,
+        "exact": exact_text,
+        "pattern_word": pattern_word,
+        "table_word": table_word,
+        "word": word,
+    }
+    made.globals |= {"counted": counted, "query": query, "row_words": row_words}
     return made
 
 
