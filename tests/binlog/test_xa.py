@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,9 +17,13 @@ from strata_cdc.binlog.events.index import SUFFIX, SegmentIndex
 from strata_cdc.binlog.events.model import Query, QueryContext, XaMark, XaPrepare, XaStep
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.binlog.events.xa import Prepared, Undecided, mark_of
+from strata_cdc.binlog.sources.port import Transactions
+from strata_cdc.changes.prepared_along import PreparedAlong
+from strata_cdc.errors import StreamHoleError
 from strata_cdc.landing.landed import LandedStream, landing_folder
-from strata_cdc.landing.prepared import decisions
+from strata_cdc.landing.prepared import PreparedPlacement, decisions
 from strata_cdc.landing.repair import repair_landing
+from strata_cdc.pipeline.decode.file_ranges import PreparedInFiles
 from tests.binlog.binlogs import SERVER, Binlog
 from tests.binlog.test_transactions import MIXED
 
@@ -63,7 +70,8 @@ def test_an_xid_once_more_ends_the_one_before():
 
 
 def landed(lake, *files: str) -> LandedStream:
-    """Segments with a transaction for each letter: `a` prepares XID a, `A` commits it, `.` is another one."""
+    """Segments with a transaction for each letter: `a` prepares XID a, `A` commits it, `.` is another one; `(` prepares
+    one without a row, `)` commits it."""
     folder = lake / "landing" / "s"
     folder.mkdir(parents=True)
     gno = 0
@@ -72,15 +80,17 @@ def landed(lake, *files: str) -> LandedStream:
         binlog.previous(f"{SERVER}:1-{gno}" if gno else "")
         for step in steps:
             gno += 1
-            xid = f"X'{step.lower().encode().hex()}',X'',1"
+            is_empty, name = step == "(", "(" if step == ")" else step.lower()
+            xid = f"X'{name.encode().hex()}',X'',1"
             if step == ".":
                 binlog.insert(gno, [gno])
                 continue
             binlog.gtid(gno)
-            binlog.query(f"XA START {xid}" if step.islower() else f"XA COMMIT {xid}")
+            binlog.query(f"XA START {xid}" if step.islower() or is_empty else f"XA COMMIT {xid}")
             if step.islower():
                 binlog.table_map()
                 binlog.write([gno])
+            if step.islower() or is_empty:
                 binlog.xa_prepare(step.encode())
         (folder / str(SegmentName(ordinal, f"binlog.{ordinal:06d}", 127))).write_bytes(binlog.data)
     repair_landing(landing_folder(str(lake), "s"))
@@ -94,6 +104,54 @@ def test_what_is_undecided_is_handed_on(tmp_path):
     found = [decisions(stream, segment) for segment in stream.segments]
     assert [each.committed for each in found] == [{2: 7}, {}, {}, {12: 13}]
     assert [[one.seq for one in each.undecided] for each in found] == [[], [], [9], []]
+
+
+@pytest.mark.parametrize(
+    ("steps", "without_first", "lost"),
+    [
+        ("(", ").", []),
+        ("a", "A.", [2]),
+        # A crash lost it, and its XID comes again.
+        ("(", "().", []),
+        ("a", "aA.", [2]),
+    ],
+)
+def test_what_changed_nothing_has_no_rows_to_lose(tmp_path, steps, without_first, lost):
+    """Also where its segment is deleted: the summary of the next one knows it."""
+    stream = landed(tmp_path, steps, "", without_first)
+    first = stream.segments[0]
+    assert [prepared.is_empty for prepared in first.summary.prepared] == [steps == "("]
+    for path in (first.url, f"{first.url}{SUFFIX}"):
+        Path(path).unlink()
+    stream = LandedStream.open(str(tmp_path), "s")
+    placement = PreparedPlacement(stream, 1, stream.last_seq)
+    assert [rows.error.gtid for rows in placement.lost()] == [f"{SERVER}:{seq}" for seq in lost]
+
+
+@pytest.mark.parametrize(("steps", "outcome"), [("()", nullcontext()), ("aA", pytest.raises(StreamHoleError))])
+def test_a_stream_that_begins_after_what_changed_nothing(tmp_path, steps, outcome):
+    stream = landed(tmp_path, steps[0], "", steps[1])
+    for path in (stream.segments[0].url, f"{stream.segments[0].url}{SUFFIX}"):
+        Path(path).unlink()
+    stream = LandedStream.open(str(tmp_path), "s")
+    [(_, commit)] = stream.records()
+    with outcome:
+        # What comes with it is not read: nothing is prepared here.
+        assert PreparedAlong(stream, 1).apply(Transactions(None, None, None), commit) is None
+
+
+def test_an_xid_that_comes_again_after_one_that_changed_nothing(tmp_path):
+    stream = landed(tmp_path, "(.(aa")
+    [rows] = PreparedPlacement(stream, 0, stream.last_seq).lost()
+    assert rows.error.gtid == f"{SERVER}:5"
+
+
+def test_files_tell_only_of_what_has_rows(tmp_path):
+    stream = landed(tmp_path, "(.(a")
+    prepared = PreparedInFiles()
+    for _, record in stream.records():
+        prepared.apply("binlog", record)
+    assert ([one.xid for one in prepared.undecided()], prepared.take_lost()) == (["X'61',X'',1"], [])
 
 
 def as_form_2(path) -> None:

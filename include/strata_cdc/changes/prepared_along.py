@@ -51,6 +51,7 @@ class PreparedAlong:
     def __init__(self, landed: LandedStream, after_seq: int) -> None:
         """Begins with those that are undecided after a landed transaction."""
         self._undecided = landed.undecided_at(after_seq) if landed.segments else Undecided()
+        self._empty = self._undecided.empty()
         self._kept: dict[int, _Kept] = {}
         for prepared in self._undecided.prepared():
             if prepared.seq >= landed.first_seq:
@@ -70,7 +71,7 @@ class PreparedAlong:
         if record.mark.step is XaStep.PREPARE:
             self._kept[record.seq] = _keep(item, record)
             return None
-        if record.mark.step is XaStep.ROLLBACK:
+        if record.mark.step is XaStep.ROLLBACK or (before is None and ended in self._empty):
             return None
         if before is None:
             raise StreamHoleError(

@@ -90,6 +90,8 @@ class PreparedPlacement:
         that is not in the stream."""
         self._passed: dict[int, tuple[LandedSegment, TransactionRecord]] = {}
         undecided = stream.undecided_at(after_seq)
+        self._empty = undecided.empty()
+        """Prepared transactions before the range that changed nothing; their segments may be deleted."""
         for segment in stream.segments_of(after_seq + 1, last_seq):
             for seq, mark in segment.index.marks():
                 if after_seq < seq <= last_seq:
@@ -103,7 +105,7 @@ class PreparedPlacement:
         elif mark.step is XaStep.COMMIT:
             if ended is not None and ended >= self._stream.first_seq:
                 self._prepared[seq] = ended
-            else:
+            elif ended not in self._empty:
                 self._incomplete[seq] = None
 
     def committed(self) -> set[int]:
@@ -127,7 +129,16 @@ class PreparedPlacement:
 
     def lost(self) -> list[LostRows]:
         """The transactions whose rows the stream does not have, in stream order."""
-        return [self._lose(self._stream.record_at(seq)[1], ended) for seq, ended in sorted(self._incomplete.items())]
+        return [
+            self._lose(self._stream.record_at(seq)[1], ended)
+            for seq, ended in sorted(self._incomplete.items())
+            if ended is None or self._had_changes(ended)
+        ]
+
+    def _had_changes(self, seq: int) -> bool:
+        if seq in self._empty:
+            return False
+        return seq < self._stream.first_seq or self._stream.record_at(seq)[1].has_changes
 
     def _lose(self, record: TransactionRecord, ended: int | None) -> LostRows:
         message = (

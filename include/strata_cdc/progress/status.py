@@ -237,6 +237,8 @@ def _position(stream: LandedStream) -> str | None:
 
 def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
     for prepared in stream.undecided_at(stream.last_seq).prepared():
+        if prepared.is_empty:
+            continue
         if prepared.seq < stream.first_seq:
             yield PreparedStatus(prepared.xid, prepared.seq, None, 0, "", {})
             continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
+from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord, XaStep
 from strata_cdc.errors import CorruptEventError, UnsupportedEventError
 from strata_cdc.flavour import Vendor
 from strata_cdc.position.executed import executed_of
@@ -163,7 +163,8 @@ class TransactionBatch(Struct, frozen=True):
     def decide(self, undecided: Undecided) -> None:
         """Adds its XA steps to the undecided transactions."""
         for row, mark in self.marks:
-            undecided.apply(self.first_seq + row, mark)
+            is_empty = mark.step is XaStep.PREPARE and not self.record(row).has_changes
+            undecided.apply(self.first_seq + row, mark, is_empty=is_empty)
 
     def is_quiet(self) -> bool:
         """Whether rows are all that there is: no statement, and the server lost nothing."""

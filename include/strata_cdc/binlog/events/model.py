@@ -293,6 +293,11 @@ class TransactionRecord(Struct, frozen=True):
     """Its XA step. The rows of a transaction that prepares count with the `XA COMMIT` that follows, if any."""
 
     @property
+    def has_changes(self) -> bool:
+        """Whether it may have changed anything: it has rows or statements, or the server lost events of it."""
+        return bool(self.tables or self.ddl_offsets or self.incident is not None)
+
+    @property
     def is_only_rows(self) -> bool:
         """Whether rows are all that it has: no statement, nothing of XA, and the server lost nothing."""
         return not self.ddl_offsets and self.incident is None and self.mark is None

@@ -20,41 +20,45 @@ _DECISION: Final = re.compile(rf"XA (COMMIT|ROLLBACK) {_PART},{_PART},(\d+)", re
 _OTHER: Final = re.compile(r"XA (COMMIT|ROLLBACK)\b(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 
 
-class Prepared(Struct, frozen=True):
+class Prepared(Struct, frozen=True, omit_defaults=True):
     """A prepared transaction that is neither committed nor rolled back."""
 
     seq: int
     xid: str
+    is_empty: bool = False
+    """Whether it is known to have neither rows nor statements, so that its decision changes nothing."""
 
 
 class Undecided:
     """The prepared transactions that are undecided at one point of a stream; each mark advances it."""
 
     def __init__(self, prepared: Iterable[Prepared] = ()) -> None:
-        self._seqs = {transaction.xid: transaction.seq for transaction in prepared}
+        self._prepared = {transaction.xid: transaction for transaction in prepared}
 
-    def apply(self, seq: int, mark: XaMark) -> int | None:
-        """Applies the mark of the transaction `seq`.
+    def apply(self, seq: int, mark: XaMark, *, is_empty: bool = False) -> int | None:
+        """Applies the mark of the transaction `seq`; `is_empty` as of `Prepared`.
 
         Returns:
             Ordinal of the prepared transaction that it ends; None if there is none. If a transaction with
             the same XID follows, the earlier one was decided or lost in a crash without an event in the binlog: a
             server has an XID only once at a time.
         """
-        ended = self._seqs.pop(mark.xid, None)
+        ended = self._prepared.pop(mark.xid, None)
         if mark.step is XaStep.PREPARE:
-            self._seqs[mark.xid] = seq
-        return ended
+            self._prepared[mark.xid] = Prepared(seq, mark.xid, is_empty)
+        return None if ended is None else ended.seq
 
     def holds(self, xid: str) -> bool:
         """Whether one with this XID is undecided."""
-        return xid in self._seqs
+        return xid in self._prepared
 
     def prepared(self) -> tuple[Prepared, ...]:
         """The undecided transactions, in stream order."""
-        return tuple(
-            sorted((Prepared(seq, xid) for xid, seq in self._seqs.items()), key=lambda transaction: transaction.seq)
-        )
+        return tuple(sorted(self._prepared.values(), key=lambda transaction: transaction.seq))
+
+    def empty(self) -> set[int]:
+        """The ordinals of those that are known to be empty."""
+        return {transaction.seq for transaction in self._prepared.values() if transaction.is_empty}
 
 
 def mark_of(event: object) -> XaMark | None:

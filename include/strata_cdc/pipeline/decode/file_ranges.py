@@ -86,6 +86,7 @@ class PreparedInFiles:
             )
             for prepared in self._undecided.prepared()
             for _, record in [self._prepared[prepared.seq]]
+            if record.has_changes
         ]
 
     def take_lost(self) -> list[StreamHoleError]:
@@ -108,7 +109,7 @@ class PreparedInFiles:
         before = None if ended is None else self._prepared.pop(ended)
         if record.mark.step is XaStep.PREPARE:
             self._prepared[record.seq] = path, record
-            if before is not None:
+            if before is not None and before[1].has_changes:
                 self._lose(record, f"{record.mark} follows another of this XID, whose decision is not in the binlog")
         elif record.mark.step is XaStep.COMMIT:
             if before is not None:

@@ -88,6 +88,9 @@ def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainRepor
             break
         deleted.append(segment)
         left -= segment.summary.bytes
+    if deleted and any(prepared.is_empty for prepared in deleted[-1].summary.prepared or ()):
+        # Nothing else tells those who read from the next one on that their XA COMMIT lacks no rows.
+        left += deleted.pop().summary.bytes
     segments = tuple(_describe(segment) for segment in deleted)
     _delete(source, deleted, segments)
     return RetainReport(source.name, segments, len(stream.segments) - len(deleted), left, held_by)
@@ -181,8 +184,10 @@ class _Need:
         """As `of`, for what is prepared in the segment; owners of later XA COMMITs join `owners`."""
         last_seq = segment.summary.last_seq
         decided = decisions(self._stream, segment)
-        if decided.undecided:
-            return f"XA PREPARE {decided.undecided[0].xid} in it is undecided"
+        empty = self._stream.undecided_at(self._stream.last_seq).empty()
+        for prepared in decided.undecided:
+            if prepared.seq not in empty:
+                return f"XA PREPARE {prepared.xid} in it is undecided"
         for seq in (seq for seq in decided.committed.values() if seq > last_seq):
             with_rows = self._owners(seq, seq)
             if with_rows is None:

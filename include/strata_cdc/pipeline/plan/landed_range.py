@@ -54,7 +54,7 @@ def range_definitions(
         )
     store = SchemaStore(engine)
     history = History(store, source.name)
-    prepared = (each.seq for each in stream.undecided_at(after).prepared())
+    prepared = (each.seq for each in stream.undecided_at(after).prepared() if not each.is_empty)
     first = min([after + 1, until, *prepared])
     begins = {entry.seq for entry in store.timeline(source.name, {table}) if first < entry.seq <= until}
     definitions = {}
