@@ -148,11 +148,11 @@ def test_no_mend_has_what_the_server_does_not_know(version):
 
 
 def test_a_partial_revoke_is_said():
-    lines = ["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "REVOKE SELECT ON `secret`.* FROM `u`@`%`"]
+    lines = ["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "REVOKE SELECT ON `a``secret`.* FROM `u`@`%`"]
     (finding,) = (one for one in judge_grants(Grants.parse(lines), "'u'@'%'", "strata") if one.name == "SELECT")
     assert finding.severity is FindingSeverity.WARNING
-    assert "all databases but secret" in finding.what
-    assert finding.mend == "GRANT SELECT ON `secret`.* TO 'u'@'%';"
+    assert "all databases but a`secret" in finding.what
+    assert finding.mend == "GRANT SELECT ON `a``secret`.* TO 'u'@'%';"
 
 
 def test_a_store_elsewhere_needs_no_grants_here():

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from strata_cdc.mirrors.dump.dump_table import DumpSettings, TableDump
 from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.mirrors.dump.folder import DumpFolder
 from strata_cdc.mirrors.dump.limits import DumpLimits
+from strata_cdc.mirrors.dump.snapshot import refuse_inconsistent
 from strata_cdc.mirrors.layout import mirror_schema
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
@@ -340,6 +342,18 @@ def test_a_table_without_consistent_reads_is_refused(world):
     with pytest.raises(Usage, match="engine is MyISAM"):
         dump(world, "t")
     assert manifest_of(world, "t") is None
+
+
+def test_the_engine_of_a_table_of_any_name_is_changed_as_the_error_says(mysql_server):
+    table = TableName("odd engines", "it`s; a table")
+    mysql_server.run_sql("CREATE DATABASE `odd engines`")
+    mysql_server.run_sql("CREATE TABLE `it``s; a table` (id INT) ENGINE = MyISAM", table.database)
+    with closing(mysql_server.connect()) as connection, connection.cursor() as cursor:
+        with pytest.raises(Usage) as refused:
+            refuse_inconsistent(connection, table)
+        cursor.execute(refused.value.remedy.partition(" on the server")[0])
+        refuse_inconsistent(connection, table)
+        cursor.execute("DROP DATABASE `odd engines`")
 
 
 def test_a_server_that_goes_away_leaves_what_was_read(world):

@@ -49,7 +49,7 @@ def refuse_inconsistent(connection: Client, table: TableName) -> None:
         raise Usage(
             f"its engine is {engine}, of which no transaction shows the rows as of one moment",
             table=str(table),
-            remedy=f"ALTER TABLE {table} ENGINE = InnoDB on the server, or leave it out of the mirrors.",
+            remedy=f"ALTER TABLE {quoted_table(table)} ENGINE = InnoDB on the server, or leave it out of the mirrors.",
         )
 
 

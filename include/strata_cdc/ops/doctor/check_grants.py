@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
+from strata_cdc.schema.model.create_sql import quoted
 
 if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
@@ -70,7 +71,7 @@ def _select(grants: Grants, user: str) -> Finding:
             "SELECT",
             f"granted on all databases but {', '.join(revoked)}: the schema of their tables cannot be read, so their "
             "rows from before the first DDL that names them stay undecoded",
-            " ".join(f"GRANT SELECT ON `{database}`.* TO {user};" for database in revoked),
+            " ".join(f"GRANT SELECT ON {quoted(database)}.* TO {user};" for database in revoked),
         )
     if grants.has("SELECT"):
         return ok("SELECT", "granted on all databases")
@@ -93,5 +94,5 @@ def _store(grants: Grants, user: str, database: str) -> Finding:
     return error(
         "store grants",
         f"{', '.join(missing)} not granted on database {database}, where schema versions are kept",
-        f"GRANT {', '.join(_STORE_RIGHTS)} ON `{database}`.* TO {user};",
+        f"GRANT {', '.join(_STORE_RIGHTS)} ON {quoted(database)}.* TO {user};",
     )
