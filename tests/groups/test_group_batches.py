@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.sources.port import Transactions
-from strata_cdc.changes.lines import composed
+from strata_cdc.changes.lines import Composed, LineColumn
+from strata_cdc.changes.token_texts import TokenEnds
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_tokens import GroupBatchTokens
 from strata_cdc.groups.chunks import SpanTransactions
@@ -22,7 +23,6 @@ from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Along, Ddl
 from strata_cdc.streams.positions_along import ExecutedAlong
-from strata_cdc.streams.token_texts import tokens_inside
 from strata_cdc.streams.transactions import StreamTransactions
 from tests.position.test_sets import A, B
 from tests.streams.batches import batch_of_gtids
@@ -104,8 +104,9 @@ def of_columns(batch: GroupBatch, many: int) -> list[tuple[str, str]]:
     parts = batch.parts()
     for places in parts:
         tokens, count = GroupBatchTokens(batch, parts, many).of_part(places, places.seqs), len(places)
-        rows = tokens_inside(tokens.inside, np.arange(count), np.full(count, STEP))
-        columns = zip(places.ranks.tolist(), cut(tokens.after), cut(composed(rows, count)), strict=True)
+        own, inside = np.arange(count), tokens.inside
+        rows = Composed([LineColumn(inside, own), LineColumn(TokenEnds(inside, own, np.full(count, STEP)))], count)
+        columns = zip(places.ranks.tolist(), cut(tokens.after.made), cut(rows.made), strict=True)
         found |= {rank: texts for rank, *texts in columns}
     return [tuple(found[rank]) for rank in sorted(found)]
 

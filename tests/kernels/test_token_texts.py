@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.kernels.token_texts import LONGEST_NUMBER
-from strata_cdc.changes.lines import composed
+from strata_cdc.changes.lines import Composed, LineColumn
+from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokenEnds, TokensAfter, TokensInside
 from strata_cdc.position.token_digits import digits, numbers_of
 from strata_cdc.position.token_packed import PackedPlace
 from strata_cdc.position.token_seal import StepTexts, head_of, sealed
-from strata_cdc.streams.token_texts import Growth, heads_of, heads_one_by_one, joined_heads, tokens_inside, tokens_of
 
 if TYPE_CHECKING:
     from strata_cdc.changes.texts import Texts
@@ -55,7 +55,7 @@ def test_numbers_are_read_as_they_were_written(numbers: list[int]) -> None:
     st.data(),
 )
 def test_texts_of_many_numbers_are_those_of_each(numbers, data) -> None:
-    """In `tokens_of`, some of the numbers of a few sources grow."""
+    """In `GrowingTokens`, some of the numbers of a few sources grow."""
     places, growths = [], {}
     for at, mine in enumerate(numbers):
         fixed = data.draw(st.lists(NUMBERS, max_size=4))
@@ -70,8 +70,9 @@ def test_texts_of_many_numbers_are_those_of_each(numbers, data) -> None:
         for source, growth in growths.items():
             here[source][growth.at], here[source][-1] = int(growth.numbers[at]), int(growth.committed_at[at])
         wanted.append(head_of(places) + "".join(digits(number) for mine in here for number in mine))
-    assert cut(tokens_of(places, growths)) == list(map(sealed, wanted))
-    heads = heads_of(places, growths)
+    growing = GrowingTokens(places, growths)
+    assert cut(TokensAfter([growing]).made) == list(map(sealed, wanted))
+    heads = TokensInside([growing]).heads
     assert cut(heads.texts) == wanted
     assert heads.crcs.tolist() == [zlib.crc32(text.encode()) for text in wanted]
 
@@ -86,11 +87,13 @@ def test_the_tokens_of_rows_are_those_of_each(heads, rows, cut_at) -> None:
     parts = [some for some in (steps[:cut_at], steps[cut_at:]) if some]
     chosen = [at % len(heads) for at, _ in rows]
     numbers = [number for _, number in rows]
-    columns = tokens_inside(
-        joined_heads([heads_one_by_one(some) for some in parts]), np.array(chosen), np.array(numbers)
-    )
+    inside = TokensInside(parts)
+    columns = [
+        LineColumn(inside, np.array(chosen)),
+        LineColumn(TokenEnds(inside, np.array(chosen), np.array(numbers))),
+    ]
     wanted = [steps[at].text(number) for at, number in zip(chosen, numbers, strict=True)]
-    assert cut(composed(columns, len(rows))) == wanted
+    assert cut(Composed(columns, len(rows)).made) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "v4.", "v4." + "A" * 200])

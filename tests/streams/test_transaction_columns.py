@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from strata_cdc.binlog.sources.port import Transactions
-from strata_cdc.changes.lines import composed
+from strata_cdc.changes.lines import Composed, LineColumn
+from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokenEnds, TokensAfter, TokensInside
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
@@ -25,7 +26,6 @@ from strata_cdc.streams.events import Along
 from strata_cdc.streams.positions import Begin, End
 from strata_cdc.streams.positions_along import ExecutedAlong
 from strata_cdc.streams.source_tokens import source_tokens
-from strata_cdc.streams.token_texts import Growth, heads_of, tokens_inside, tokens_of
 from strata_cdc.streams.transaction_texts import texts_of_transactions
 from strata_cdc.streams.transactions import StreamTransactions
 from tests.position.test_sets import A, B, sets
@@ -113,6 +113,11 @@ def test_the_steps_that_a_reader_has_are_found():
 # Texts --------------------------------------------------------------------------------------------------
 
 
+def row_tokens(inside, chosen, steps):
+    columns = [LineColumn(inside, chosen), LineColumn(TokenEnds(inside, chosen, steps))]
+    return cut(Composed(columns, len(steps)).made)
+
+
 def cut(texts):
     return [texts.data[a:b].tobytes().decode() for a, b in zip(texts.starts[:-1], texts.starts[1:], strict=True)]
 
@@ -139,10 +144,10 @@ def test_tokens_of_successive_transactions(executed, first, many):
         return {0: Growth(at, numbers, times)}
 
     inside = replace(place, parts=(PartialTransaction(gtid, 1),))
-    after = cut(tokens_of([packed_place(place)], growths(numbers)))
-    heads = heads_of([packed_place(inside)], growths(numbers - 1))
+    after = cut(TokensAfter([GrowingTokens([packed_place(place)], growths(numbers))]).made)
+    heads = TokensInside([GrowingTokens([packed_place(inside)], growths(numbers - 1))])
     steps = np.arange(many) * 7 + 1
-    rows = cut(composed(tokens_inside(heads, np.arange(many), steps), many))
+    rows = row_tokens(heads, np.arange(many), steps)
     before = place.position
     for number, token, row, step, when in zip(
         numbers.tolist(), after, rows, steps.tolist(), times.tolist(), strict=True
@@ -186,18 +191,18 @@ def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
     seqs = rows + 5
     tokens, alone = source_tokens(places(), seqs), places()
     many = texts_of_transactions(places(), seqs, tokens)
-    assert cut(composed(many.gtids, len(seqs))) == [f'"{made[row]}"' for row in rows]
-    thirds = [column.chosen_for(np.arange(0, len(seqs), 3)) for column in many.gtids]
+    assert cut(Composed(many.gtids, len(seqs)).made) == [f'"{made[row]}"' for row in rows]
+    thirds = many.gtids_of(np.arange(0, len(seqs), 3))
     some = texts_of_transactions(places(), seqs[::3], source_tokens(places(), seqs[::3]))
     for columns in (thirds, some.gtids):
-        assert cut(composed(columns, len(seqs[::3]))) == [f'"{made[row]}"' for row in rows[::3]]
-    assert cut(tokens.after) == [alone[seq].after_text for seq in seqs.tolist()]
+        assert cut(Composed(columns, len(seqs[::3])).made) == [f'"{made[row]}"' for row in rows[::3]]
+    assert cut(tokens.after.made) == [alone[seq].after_text for seq in seqs.tolist()]
     rows_of_each = [alone[seq].steps.text(seq) for seq in seqs.tolist()]
-    assert cut(composed(tokens_inside(tokens.inside, np.arange(len(seqs)), seqs), len(seqs))) == rows_of_each
+    assert row_tokens(tokens.inside, np.arange(len(seqs)), seqs) == rows_of_each
     alike = texts_of_transactions({seq: alone[seq] for seq in seqs.tolist()}, seqs, tokens)
-    assert cut(composed(many.gtids, len(seqs))) == cut(composed(alike.gtids, len(seqs)))
+    assert cut(Composed(many.gtids, len(seqs)).made) == cut(Composed(alike.gtids, len(seqs)).made)
     assert many.source == alike.source == ("shop" if len(seqs) else "")
-    assert cut(many.times) == cut(alike.times)
+    assert cut(many.times.made) == cut(alike.times.made)
     assert many.statements.tolist() == alike.statements.tolist() == [0] * len(rows)
     builder = GtidSetBuilder(executed)
     for row, gtid in enumerate(made):

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from strata_cdc.changes.arrow import ROW_FIELDS
 from strata_cdc.changes.json_columns import texts_of
 from strata_cdc.changes.lines import LineColumn
+from strata_cdc.changes.texts import Constants
 from strata_cdc.schema.model.types import parse_column_type
 
 if TYPE_CHECKING:
@@ -55,19 +56,19 @@ class ImageTexts:
             return None
         ops = pc.index_in(facts["_op"], _OPS).to_numpy().astype(np.int64)
         names = batch.schema.names[:own]
-        opened = [
+        opened = (
             b',%b,"op":"insert","before":null,"after":{' % self._table,
             b',%b,"op":"update","before":{' % self._table,
             b',%b,"op":"delete","before":{' % self._table,
-        ]
+        )
         before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
         after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
         return [
-            LineColumn.from_texts(opened, ops),
+            LineColumn(Constants(opened), ops),
             *before,
-            LineColumn.from_texts([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
+            LineColumn(Constants((b"", closing + b'},"after":{', closing + b'},"after":null')), ops),
             *after,
-            LineColumn.from_texts([closed + b"}" + following, closed + b"}" + following, following], ops),
+            LineColumn(Constants((closed + b"}" + following, closed + b"}" + following, following)), ops),
         ]
 
     def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
@@ -82,12 +83,12 @@ class ImageTexts:
                 states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
             key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
             image_columns += [
-                LineColumn.from_texts([b"", key + quote, key + b"null"], states),
+                LineColumn(Constants((b"", key + quote, key + b"null")), states),
                 LineColumn(values.texts, None, states != _VALUE),
             ]
             closing = quote
             if quote and column.null_count:
                 # Not every line has a value to close.
-                image_columns.append(LineColumn.from_texts([b"", quote, b""], states))
+                image_columns.append(LineColumn(Constants((b"", quote, b"")), states))
                 closing = b""
         return image_columns, closing

@@ -16,13 +16,14 @@ from msgspec import Struct
 from strata_cdc.binlog.kernels.json_lines import base64_texts, escaped_sizes, escaped_texts
 from strata_cdc.binlog.kernels.number_texts import time_texts
 from strata_cdc.changes.jsonl import JSON_VALUES
-from strata_cdc.changes.texts import Texts, integer_texts_of, moment_texts_of
+from strata_cdc.changes.texts import Digits, Moments, Texts
 from strata_cdc.schema.model.types import INTEGERS, ColumnType, Family, TypeKind, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.texts import TextSource
 
     TextsOf = Callable[[pa.Array], "TextColumn"]
 
@@ -35,7 +36,7 @@ _COMMA: Final = ord(",")
 class TextColumn(Struct, frozen=True, eq=False):
     """The text of each value; NULL may have any text."""
 
-    texts: Texts
+    texts: TextSource
     is_quoted: bool = False
     """Whether they must be put between quotes."""
 
@@ -70,7 +71,7 @@ def _quoted(column: pa.Array) -> TextColumn:
 def _integers(column: pa.Array) -> TextColumn:
     if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
         return _plain(column)
-    return TextColumn(integer_texts_of(_numbers(column)))
+    return TextColumn(Digits(_numbers(column)))
 
 
 def _numbers(column: pa.Array) -> Ints:
@@ -126,9 +127,7 @@ def _decimals(kind: ColumnType) -> TextsOf:
 
 def _moments(kind: ColumnType) -> TextsOf:
     """`2024-02-29 12:34:56.789`."""
-    return lambda column: TextColumn(
-        moment_texts_of(_numbers(column.cast(pa.int64())), " ", kind.length or 0), is_quoted=True
-    )
+    return lambda column: TextColumn(Moments(_numbers(column.cast(pa.int64())), " ", kind.length or 0), is_quoted=True)
 
 
 def _times(kind: ColumnType) -> TextsOf:

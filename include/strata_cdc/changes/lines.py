@@ -15,12 +15,13 @@ from msgspec import Struct
 
 from strata_cdc.binlog.kernels.json_lines import CHOSEN, END_LINE, FIRST_LINE, OWN, SAME, count_lines, put_lines
 from strata_cdc.binlog.kernels.memory import address_of
-from strata_cdc.changes.texts import Texts, constant_texts, integer_texts_of
+from strata_cdc.changes.texts import Constants, Digits, Listed, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Bytes, IntRows, Ints
+    from strata_cdc.changes.texts import TextSource
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -33,7 +34,7 @@ _CALL_BYTES: Final = 1 << 20
 class LineColumn(Struct, frozen=True, eq=False, dict=True):
     """A part of each line, chosen from some texts."""
 
-    texts: Texts
+    texts: TextSource
     chosen: Ints | None = None
     """For each line, the number of its text; None: the text with the line's own number, or the only text."""
     is_absent: Mask | None = None
@@ -42,28 +43,28 @@ class LineColumn(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def part(self) -> list[int]:
         """The column as the kernels take it (`binlog/kernels/json_lines.py`)."""
-        chosen, absent = self.chosen, self.is_absent
-        addresses = [*self.texts.addresses, CHOSEN if chosen is not None else SAME if len(self.texts) == 1 else OWN]
+        texts, chosen, absent = self.texts.made, self.chosen, self.is_absent
+        addresses = [*texts.addresses, CHOSEN if chosen is not None else SAME if len(texts) == 1 else OWN]
         addresses += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
         return [*addresses, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
 
-    @classmethod
-    def same(cls, text: bytes) -> LineColumn:
-        """Makes a column with the same text in each line."""
-        return cls(constant_texts(text))
 
-    @classmethod
-    def from_texts(cls, texts: Sequence[bytes], chosen: Ints) -> LineColumn:
-        """Makes a column of a few texts that are used often."""
-        return cls(constant_texts(*texts), chosen)
+class Same(Struct, frozen=True, eq=False, dict=True):
+    """A part that is the same in each line."""
 
-    def chosen_for(self, lines: Ints) -> LineColumn:
-        """Returns the column for other lines, each of which has the text of one of these lines.
+    text: bytes
 
-        Args:
-            lines: For each of the other lines, the number of that line.
-        """
-        return LineColumn(self.texts, lines if self.chosen is None else self.chosen[lines], self.is_absent)
+    @cached_property
+    def _column(self) -> LineColumn:
+        return LineColumn(Constants((self.text,)))
+
+    @property
+    def part(self) -> list[int]:
+        """As `LineColumn.part`."""
+        return self._column.part
+
+
+LinePart = LineColumn | Same
 
 
 class Lines(Struct, frozen=True, eq=False):
@@ -73,13 +74,13 @@ class Lines(Struct, frozen=True, eq=False):
     """Ordinals of the lines' transactions."""
     steps: Ints
     """The steps of the lines in their transactions."""
-    columns: list[LineColumn]
+    columns: list[LinePart]
 
 
 class Composition:
     """Lines that are composed of columns, in groups; the lines of a group have the same columns."""
 
-    def __init__(self, groups: Sequence[Sequence[LineColumn]], counts: Sequence[int]) -> None:
+    def __init__(self, groups: Sequence[Sequence[LinePart]], counts: Sequence[int]) -> None:
         """Takes the columns of each group in their order, and how many lines each group has.
 
         One call of a kernel writes any number of lines. The kernel takes the addresses of the columns' data, which this
@@ -153,21 +154,23 @@ def _borders(begins: Ints, size: int) -> Ints:
     return np.unique(np.append(borders, len(begins) - 1))
 
 
-def composed(columns: Sequence[LineColumn], count: int) -> Texts:
-    """Composes texts in the same way as lines."""
-    lines = Composition([columns], [count])
-    starts = np.append(0, np.cumsum(lines.sizes))
-    out = np.empty(int(starts[-1]), np.uint8)
-    lines.put(np.array([[0], [count]]), 0, starts[:-1].copy(), starts[1:], out)
-    return Texts(out, starts)
+class Composed(Struct, frozen=True, eq=False, dict=True):
+    """Texts that are composed of columns in the same way as lines."""
+
+    columns: Sequence[LinePart]
+    count: int
+
+    @cached_property
+    def made(self) -> Texts:
+        """The texts."""
+        lines = Composition([self.columns], [self.count])
+        starts = np.append(0, np.cumsum(lines.sizes))
+        out = np.empty(int(starts[-1]), np.uint8)
+        lines.put(np.array([[0], [self.count]]), 0, starts[:-1].copy(), starts[1:], out)
+        return Texts(out, starts)
 
 
-def in_digits(numbers: Ints) -> LineColumn:
-    """Makes a column with a number for each line."""
-    return LineColumn(integer_texts_of(numbers))
-
-
-def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
+def in_few_digits(numbers: Ints, key: bytes) -> list[LinePart]:
     """Makes columns of a key and a number for each line. Most numbers are small, so the text of each small number is
     made once.
 
@@ -177,5 +180,5 @@ def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
     """
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
-        return [LineColumn.same(key), in_digits(numbers)]
-    return [LineColumn(Texts.from_texts([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
+        return [Same(key), LineColumn(Digits(numbers))]
+    return [LineColumn(Listed([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]

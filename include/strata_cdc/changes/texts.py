@@ -4,7 +4,7 @@ Not here: which texts (`json_columns.py`, `streams`)."""
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -29,6 +29,11 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def made(self) -> Texts:
+        """These texts: they exist."""
+        return self
 
     @cached_property
     def addresses(self) -> list[int]:
@@ -68,22 +73,67 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
         return Texts(self.data[starts[0] : starts[-1]], starts - starts[0])
 
 
-def integer_texts_of(values: Ints) -> Texts:
+class TextSource(Protocol):
+    """Texts that exist, or that are made when lines are written."""
+
+    @property
+    def made(self) -> Texts:
+        """The texts."""
+
+
+class Constants(Struct, frozen=True, eq=False, dict=True):
+    """A few texts that are used many times: keys, and what is between values."""
+
+    texts: tuple[bytes, ...]
+
+    @cached_property
+    def made(self) -> Texts:
+        """The texts."""
+        return _kept(self.texts)
+
+
+class Listed(Struct, frozen=True, eq=False, dict=True):
+    """Texts that were made one by one."""
+
+    texts: Sequence[bytes]
+
+    @cached_property
+    def made(self) -> Texts:
+        """The texts."""
+        return Texts.of(self.texts)
+
+
+class Digits(Struct, frozen=True, eq=False, dict=True):
     """Integers as decimal digits."""
-    starts, out = np.empty(len(values) + 1, np.int64), np.empty(LONGEST_INTEGER * len(values), np.uint8)
-    return Texts(out[: integer_texts(values, starts, out)], starts)
+
+    values: Ints
+
+    @cached_property
+    def made(self) -> Texts:
+        """The texts."""
+        count = len(self.values)
+        starts, out = np.empty(count + 1, np.int64), np.empty(LONGEST_INTEGER * count, np.uint8)
+        return Texts(out[: integer_texts(self.values, starts, out)], starts)
 
 
-def moment_texts_of(values: Ints, separator: str, digits: int, end: str = "") -> Texts:
+class Moments(Struct, frozen=True, eq=False, dict=True):
     """Moments as `moment_texts` writes them, each followed by `end`."""
-    size = SECOND_BYTES + (1 + digits if digits else 0)
-    out = np.empty((len(values), size + len(end)), np.uint8)
-    out[:, size:] = np.frombuffer(end.encode(), np.uint8)
-    moment_texts(values, ord(separator), digits, size + len(end), out.reshape(-1))
-    return Texts(out.reshape(-1), np.arange(len(values) + 1) * (size + len(end)))
+
+    values: Ints
+    separator: str
+    digits: int
+    end: str = ""
+
+    @cached_property
+    def made(self) -> Texts:
+        """The texts."""
+        count, size = len(self.values), SECOND_BYTES + (1 + self.digits if self.digits else 0)
+        out = np.empty((count, size + len(self.end)), np.uint8)
+        out[:, size:] = np.frombuffer(self.end.encode(), np.uint8)
+        moment_texts(self.values, ord(self.separator), self.digits, size + len(self.end), out.reshape(-1))
+        return Texts(out.reshape(-1), np.arange(count + 1) * (size + len(self.end)))
 
 
 @lru_cache(1 << 12)
-def constant_texts(*texts: bytes) -> Texts:
-    """A few texts that are used many times: keys, and what is between values."""
-    return Texts.from_texts(texts)
+def _kept(texts: tuple[bytes, ...]) -> Texts:
+    return Texts.of(texts)

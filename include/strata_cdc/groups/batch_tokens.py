@@ -1,6 +1,6 @@
 """The tokens of many transactions of a group at once. If each source that moves has numbered its transactions
 consecutively, each token differs from the next in two numbers of each source.
-Not here: the texts of such tokens (`streams/token_texts.py`), one token (`vector.py`)."""
+Not here: the texts of such tokens (`changes/token_texts.py`), one token (`vector.py`)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokensAfter, TokensInside
 from strata_cdc.position.token_packed import growing, packed_place
-from strata_cdc.streams.token_texts import (
-    MANY,
-    Growth,
-    SpanTokens,
-    heads_of,
-    joined_tokens,
-    tokens_of,
-    tokens_one_by_one,
-)
+from strata_cdc.streams.source_tokens import SpanTokens, joined_tokens, tokens_one_by_one
+from strata_cdc.streams.transactions import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.texts import Texts
     from strata_cdc.groups.batch import GroupBatch, GroupTransactions
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.token_packed import PackedPlace
-    from strata_cdc.streams.token_texts import TokenHeads
 
 
 class _Moving(Struct, frozen=True, eq=False):
@@ -65,19 +57,17 @@ class _Segment(Struct, frozen=True, eq=False):
     moving: dict[str, _Moving] | None = None
     """The sources with transactions in it; None: the tokens are made one by one."""
 
-    def after(self, ranks: Ints) -> Texts:
-        """Returns the tokens after some of the transactions."""
-        return tokens_of([*self.packed.values()], self._growths(ranks + 1, None))
-
-    def inside(self, ranks: Ints, source: str) -> TokenHeads:
-        """Returns the begin of the tokens inside some of the transactions.
+    def tokens(self, ranks: Ints, source: str) -> SpanTokens:
+        """Returns the tokens inside and after some of the transactions.
 
         Args:
             ranks: Ordinals of the transactions in the batch.
             source: The source of these transactions.
         """
         packed = {**self.packed, source: (self.moving or {})[source].inside}
-        return heads_of([*packed.values()], self._growths(ranks, source))
+        inside = GrowingTokens([*packed.values()], self._growths(ranks, source))
+        after = GrowingTokens([*self.packed.values()], self._growths(ranks + 1, None))
+        return SpanTokens(TokensInside([inside]), TokensAfter([after]))
 
     def _growths(self, ranks: Ints, inside: str | None) -> dict[int, Growth]:
         """What changes in the tokens before some transactions, or inside them: then all are of the source `inside`."""
@@ -117,9 +107,8 @@ class GroupBatchTokens:
             if segment.moving is None:
                 tokens.append(tokens_one_by_one([located[seq] for seq in seqs[some].tolist()]))
             else:
-                heads = segment.inside(ranks[some], located.part.source)
-                tokens.append(SpanTokens(heads, segment.after(ranks[some])))
-        return joined_tokens(tokens)._replace(more_keys=more_keys)
+                tokens.append(segment.tokens(ranks[some], located.part.source))
+        return joined_tokens(tokens, more_keys)
 
     def _segments(self, begin: int, end: int, known: frozenset[str] = frozenset()) -> Iterator[_Segment]:
         """Yields the segments between two borders. It cuts before and after a transaction if the source's position

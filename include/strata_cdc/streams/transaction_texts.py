@@ -12,17 +12,17 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.changes.lines import LineColumn
-from strata_cdc.changes.texts import Texts, integer_texts_of, moment_texts_of
-from strata_cdc.streams.token_texts import MANY
-from strata_cdc.streams.transactions import StreamTransactions
+from strata_cdc.changes.texts import Constants, Digits, Listed, Moments
+from strata_cdc.streams.transactions import MANY, StreamTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
+    from strata_cdc.changes.texts import TextSource
     from strata_cdc.streams.events import StreamTransaction
-    from strata_cdc.streams.token_texts import SpanTokens
+    from strata_cdc.streams.source_tokens import SpanTokens
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,9 +38,20 @@ class TransactionTexts(Struct, frozen=True, eq=False):
     """How many statements each has."""
     gtids: list[LineColumn]
     """Columns of a line for each transaction, as JSON: in quotes, or `null`."""
-    times: Texts
+    times: TextSource
     """Commit times, as `time_text` returns them."""
     tokens: SpanTokens
+
+    def gtids_of(self, chosen: Ints) -> list[LineColumn]:
+        """Returns the columns of GTIDs for other lines.
+
+        Args:
+            chosen: For each line, the number of its transaction.
+        """
+        return [
+            LineColumn(column.texts, chosen if column.chosen is None else column.chosen[chosen], column.is_absent)
+            for column in self.gtids
+        ]
 
 
 def texts_of_transactions(
@@ -57,24 +68,22 @@ def texts_of_transactions(
     if isinstance(transactions, StreamTransactions) and len(seqs) >= MANY:
         batch = transactions.batch
         rows = seqs - batch.first_seq
-        statements, times = transactions.count_statements(rows), moment_texts_of(batch.committed_at[rows], "T", 6, "Z")
-        return TransactionTexts(source, seqs, statements, _gtids(batch, rows), times, tokens)
+        moments = Moments(batch.committed_at[rows], "T", 6, "Z")
+        return TransactionTexts(source, seqs, transactions.count_statements(rows), _gtids(batch, rows), moments, tokens)
     each = [transactions[seq] for seq in seqs.tolist()]
     statements = np.array([transaction.statements for transaction in each], np.int64)
-    gtids = Texts.from_texts(
-        [b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each]
-    )
-    times = Texts.from_texts([time_text(transaction.record.committed_at).encode() for transaction in each])
+    gtids = Listed([b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each])
+    times = Listed([time_text(transaction.record.committed_at).encode() for transaction in each])
     return TransactionTexts(source, seqs, statements, [LineColumn(gtids)], times, tokens)
 
 
 def _gtids(batch: TransactionColumns, rows: Ints) -> list[LineColumn]:
     sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
-    servers = [*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null"]
+    servers = (*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null")
     return [
-        LineColumn.from_texts(servers, np.where(is_none, len(batch.sids), sids)),
-        LineColumn(integer_texts_of(batch.numbers[rows]), None, is_none),
-        LineColumn.from_texts([b'"', b""], is_none.astype(np.int64)),
+        LineColumn(Constants(servers), np.where(is_none, len(batch.sids), sids)),
+        LineColumn(Digits(batch.numbers[rows]), None, is_none),
+        LineColumn(Constants((b'"', b"")), is_none.astype(np.int64)),
     ]
 
 

@@ -4,7 +4,7 @@ Not here: which transactions (`positions.py`), what is in them (`decoding.py`)."
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.streams.events import Along
+
+MANY: Final = 48
+"""From this number of transactions on, columns are faster than one transaction at a time."""
 
 
 class TransactionItem(Protocol):

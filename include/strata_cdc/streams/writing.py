@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from strata_cdc.changes.image_texts import ImageTexts
 from strata_cdc.changes.jsonl import TableLines
-from strata_cdc.changes.lines import LineColumn, Lines, composed, in_digits, in_few_digits, joined
-from strata_cdc.changes.texts import Texts
+from strata_cdc.changes.lines import Composed, LineColumn, Lines, Same, in_few_digits, joined
+from strata_cdc.changes.texts import Digits, Listed
+from strata_cdc.changes.token_texts import TokenEnds
 from strata_cdc.streams.decoding import row_ordinals, row_seqs
 from strata_cdc.streams.source_tokens import source_tokens
 from strata_cdc.streams.together import put_together
-from strata_cdc.streams.token_texts import tokens_inside
 from strata_cdc.streams.transaction_texts import texts_of_transactions, time_text
 from strata_cdc.streams.transactions import ordinals_in
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.lines import LinePart
     from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
@@ -62,9 +63,9 @@ class _Framing(Struct, frozen=True):
     """The text before the token; empty if no token comes before the line."""
     end: bytes
 
-    def front(self, *token: LineColumn) -> list[LineColumn]:
+    def front(self, *token: LineColumn) -> list[LinePart]:
         """The columns that come before a line."""
-        return [LineColumn.same(self.id), *token, LineColumn.same(b"\ndata: ")] if self.id else []
+        return [Same(self.id), *token, Same(b"\ndata: ")] if self.id else []
 
 
 _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
@@ -74,8 +75,8 @@ _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 class _RowFrame(Struct, frozen=True, eq=False):
     """What is before and after the images in the lines of rows: one text for each transaction."""
 
-    opening: Texts
-    closing: Texts
+    opening: Composed
+    closing: Composed
 
 
 class Writing:
@@ -155,27 +156,27 @@ def _texts_of(span: StreamBatch) -> TransactionTexts:
 
 
 def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
-    lines = Texts.from_texts([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
+    lines = Listed([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
     seqs, numbers = zip(*((ddl.transaction.record.seq, ddl.number) for ddl in span.ddl), strict=True)
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
 
 def _row_frame(texts: TransactionTexts, end: bytes) -> _RowFrame:
     count, more_keys = len(texts.seqs), texts.tokens.more_keys
-    opening = [
-        LineColumn.same(b'{"gtid":'),
+    opening: list[LinePart] = [
+        Same(b'{"gtid":'),
         *texts.gtids,
-        LineColumn.same(b',"seq":'),
-        in_digits(texts.seqs),
+        Same(b',"seq":'),
+        LineColumn(Digits(texts.seqs)),
     ]
-    closing = [
-        LineColumn.same(b'"'),
+    closing: list[LinePart] = [
+        Same(b'"'),
         *([] if more_keys is None else [LineColumn(more_keys)]),
-        LineColumn.same(b',"committed_at":"'),
+        Same(b',"committed_at":"'),
         LineColumn(texts.times),
-        LineColumn.same(end),
+        Same(end),
     ]
-    return _RowFrame(composed(opening, count), composed(closing, count))
+    return _RowFrame(Composed(opening, count), Composed(closing, count))
 
 
 def _rows(
@@ -194,7 +195,8 @@ def _rows(
     begins = np.flatnonzero(np.diff(seqs, prepend=-1))
     chosen = np.repeat(ordinals_in(texts.seqs, seqs[begins]), np.diff(begins, append=len(seqs)))
     steps = rows + 1 + texts.statements[chosen]
-    token = tokens_inside(texts.tokens.inside, chosen, steps)
+    inside = texts.tokens.inside
+    token = [LineColumn(inside, chosen), LineColumn(TokenEnds(inside, chosen, steps))]
     columns = [
         *framing.front(*token),
         LineColumn(frame.opening, chosen),
@@ -211,15 +213,15 @@ def _commits(seqs: Ints, texts: TransactionTexts, framing: _Framing, end: bytes)
     token = LineColumn(texts.tokens.after, chosen)
     columns = [
         *framing.front(token),
-        LineColumn.same(b'{"token":"'),
+        Same(b'{"token":"'),
         token,
-        LineColumn.same(b'"'),
+        Same(b'"'),
         *([] if more_keys is None else [LineColumn(more_keys, chosen)]),
-        LineColumn.same(b',"commit":true,"gtid":'),
-        *(column.chosen_for(chosen) for column in texts.gtids),
-        LineColumn.same(b',"committed_at":"'),
+        Same(b',"commit":true,"gtid":'),
+        *texts.gtids_of(chosen),
+        Same(b',"committed_at":"'),
         LineColumn(texts.times, chosen),
-        LineColumn.same(end),
+        Same(end),
     ]
     return Lines(seqs, np.full(len(seqs), _LAST), columns)
 
@@ -251,7 +253,7 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
-    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Texts.from_texts(lines))])
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Listed(lines))])
 
 
 def _ddl_line(ddl: Ddl) -> bytes:

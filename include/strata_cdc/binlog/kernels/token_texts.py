@@ -1,5 +1,5 @@
 """The texts of tokens that differ only in some numbers, with their seals.
-Not here: which numbers (`streams/token_texts.py`), the form of a text (`position/token_text.py`)."""
+Not here: which numbers (`changes/token_texts.py`), the form of a text (`position/token_text.py`)."""
 
 from __future__ import annotations
 
