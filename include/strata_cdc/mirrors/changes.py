@@ -18,7 +18,7 @@ from strata_cdc.changes.arrow import BEFORE, INVALID
 from strata_cdc.errors import LakeUnavailableError, Usage
 from strata_cdc.files.storage import arrow_file_system, lake_errors
 from strata_cdc.mirrors.applied_files import AppliedFiles
-from strata_cdc.mirrors.apply_ddl import CannotFollowError
+from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.schema.model.folding import fold_name

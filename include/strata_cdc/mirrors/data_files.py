@@ -21,7 +21,7 @@ from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.renames import NUMBER, name_in_files, same_as
 from strata_cdc.mirrors.row_bounds import row_groups_within
 from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
-from strata_cdc.tables.verbatim import INVALID_COLUMN, closed, column_of_verbatim, opened
+from strata_cdc.tables.verbatim import INVALID_COLUMN, column_of_verbatim, map_in, map_of, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,8 @@ class _Files:
 
     def put(self, part: pa.Table | pa.RecordBatch) -> Iterator[LiveFile]:
         """Takes rows; yields the files that have become full."""
-        rows, invalid = _fitted(part, self._stored, self._called), _map_of(part)
+        invalid = map_of(part)
+        rows = _fitted(_columns(part, self._called), part.num_rows, self._stored, self._called)
         if invalid is not None and not self._file.has_invalid:
             yield from self.close()
             self._file = self._new(has_invalid=True)
@@ -159,34 +160,32 @@ def _there(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
     return [name for name in parquet.schema_arrow.names if name in wanted]
 
 
-def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence[str]) -> pa.Table:
-    """The rows in these columns; the part has each column under another name."""
-    names = part.schema.names
-    there = {name: part.column(names.index(name)) for name in called if name in names}
+def _columns(part: pa.Table | pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Those of some columns that rows have, by name."""
+    there = part.schema.names
+    return {name: part.column(there.index(name)) for name in names if name in there}
+
+
+def _read(part: pa.RecordBatch | pa.Table, schema: pa.Schema, called: Sequence[str]) -> pa.Table:
+    """Rows of a file in these columns; the file has each column under another name, and texts in the map."""
+    there = _columns(part, called)
     texts = [name for name in called if name not in there and column_of_verbatim(name) is not None]
     if texts:
-        there |= opened(_map_in(part), texts, part.num_rows)
-    columns = [
-        there[name] if name in there else pa.nulls(part.num_rows, field.type)
-        for field, name in zip(schema, called, strict=True)
-    ]
+        there |= opened(map_in(part), texts, part.num_rows)
+    return _fitted(there, part.num_rows, schema, called)
+
+
+def _fitted(
+    there: Mapping[str, pa.Array | pa.ChunkedArray], count: int, schema: pa.Schema, called: Sequence[str]
+) -> pa.Table:
+    """The rows in these columns, which are there under other names; what is not there is NULL."""
     return pa.Table.from_arrays(
-        [_as_chunks(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
+        [
+            _as_chunks(there[name] if name in there else pa.nulls(count, field.type), field)
+            for field, name in zip(schema, called, strict=True)
+        ],
+        schema=schema,
     )
-
-
-def _map_in(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
-    """The map of the values that the columns do not hold; None if no row has such a value."""
-    chunks = _as_chunks(part.column(INVALID_COLUMN), _MAP) if INVALID_COLUMN in part.schema.names else None
-    return chunks if chunks is not None and chunks.null_count < len(chunks) else None
-
-
-def _map_of(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
-    """The map for rows that are to be written."""
-    if INVALID_COLUMN in part.schema.names:
-        return _map_in(part)
-    made = closed(part)
-    return None if made is None else pa.chunked_array([made])
 
 
 def _or_nothing(invalid: pa.ChunkedArray | None, count: int) -> pa.ChunkedArray:
@@ -231,7 +230,7 @@ def read_file_rows(
         for first, groups in _runs(parquet, row_groups_within(parquet, in_file)):
             at = first
             for batch in parquet.iter_batches(rows_at_once, groups, columns):
-                yield _alive(_fitted(batch, schema, called), at, dead)
+                yield _alive(_read(batch, schema, called), at, dead)
                 at += batch.num_rows
 
 
@@ -266,7 +265,7 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
         groups = np.searchsorted(ends, rows, side="right")
         wanted = np.flatnonzero(np.bincount(groups))
         groups_read = parquet.read_row_groups([int(group) for group in wanted], columns=_there(parquet, schema))
-        fitted = _fitted(groups_read, schema, [name_in_files(field) for field in schema])
+        fitted = _read(groups_read, schema, [name_in_files(field) for field in schema])
         starts = np.r_[0, ends[:-1]]
         kept = np.r_[0, np.cumsum((ends - starts)[wanted])[:-1]]
         offsets = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]

@@ -127,8 +127,24 @@ def opened(invalid: pa.ChunkedArray | None, names: Iterable[str], count: int, im
     return {name: _texts(invalid_texts, f"{image}{column_of_verbatim(name)}") for name in names}
 
 
-def closed(rows: pa.Table | pa.RecordBatch) -> pa.Array | None:
-    """The map `_invalid` for rows with text columns; None if they have no texts."""
+def map_in(rows: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
+    """The map `_invalid` that rows have; None if no row has a value in it."""
+    if INVALID_COLUMN not in rows.schema.names:
+        return None
+    invalid = rows.column(INVALID_COLUMN)
+    chunks = invalid if isinstance(invalid, pa.ChunkedArray) else pa.chunked_array([invalid])
+    return chunks.cast(INVALID) if chunks.null_count < len(chunks) else None
+
+
+def map_of(rows: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
+    """The map `_invalid` for rows: their own, or made from their text columns; None if no row has a value in it."""
+    if INVALID_COLUMN in rows.schema.names:
+        return map_in(rows)
+    made = _closed(rows)
+    return None if made is None else pa.chunked_array([made])
+
+
+def _closed(rows: pa.Table | pa.RecordBatch) -> pa.Array | None:
     own = {name: column_of_verbatim(name) for name in rows.schema.names}
     columns = {of: rows.column(name) for name, of in own.items() if of is not None}
     columns = {of: _one(column) for of, column in columns.items() if column.null_count < len(column)}

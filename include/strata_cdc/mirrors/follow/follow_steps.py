@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.mirrors.apply_ddl import (
-    CannotFollowError,
-    altered,
-    converted_rows,
-    emptied,
-    rearranged,
-    refuse_unknown,
-    rows_held,
-)
+from strata_cdc.mirrors.apply_ddl import altered, converted_rows, emptied, rearranged, rows_held
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
+from strata_cdc.mirrors.ddl_plan import CannotFollowError, refuse_unknown
 from strata_cdc.mirrors.follow.follow_plan import FollowAction
 from strata_cdc.mirrors.follow.followed import NotYetError
 from strata_cdc.mirrors.follow.loss import NEVER_DUMPED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from strata_cdc.errors import StreamHoleError
-from strata_cdc.mirrors.apply_ddl import CannotFollowError
+from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.exactness import EXACT
 from strata_cdc.mirrors.follow.follow_plan import plan_follow
 from strata_cdc.mirrors.follow.follow_steps import MirrorUpdate, do_step

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from strata_cdc.mirrors.applied_files import AppliedFiles
-from strata_cdc.mirrors.apply_ddl import CannotFollowError, put_rows
+from strata_cdc.mirrors.apply_ddl import put_rows
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
+from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.follow.followed import NotYetError
 from strata_cdc.schema.model.engines import discards_rows
 
