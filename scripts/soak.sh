@@ -19,7 +19,7 @@ STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py
 STRATA_SOAK=1 "$python" -m pytest -q tests/landing/test_group.py tests/airflow/test_live.py \
     tests/airflow/test_recovery.py tests/deploy/test_wheel.py tests/deploy/test_wheel_in_airflow.py \
     tests/kernels/test_modes.py tests/pipeline/test_dying_on_s3.py
-STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_hops.py
+STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_switchovers.py
 STRATA_CUTS=40 "$python" -m pytest -q tests/groups/test_cut_clocks.py
 STRATA_ROUGH=60 "$python" -m pytest -q tests/groups/test_rough_life.py
 STRATA_MIRROR_LIVES=25 "$python" -m pytest -q tests/mirrors/test_random_lives.py tests/mirrors/test_partitions.py \

@@ -6,7 +6,7 @@ import pytest
 
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import SettingsError, UnknownSourceError
-from strata_cdc.groups.hops import Hop, check_names
+from strata_cdc.groups.switchovers import Switchover, check_names
 
 SHARDS = """
 lake = "lake"
@@ -103,9 +103,9 @@ def test_no_switchover_leads_from_the_folder_of_a_sink(tmp_path):
     assert [source.name for source in with_journal.former] == ["shard_a", "shard_c"]
     settings = load(tmp_path, text)
     assert [source.name for source in settings.group("orders", former=["tidb", "shard_a"]).former] == ["shard_a"]
-    hop = Hop("h", {"tidb": None}, {"shard_b": None})
+    switchover = Switchover("h", {"tidb": None}, {"shard_b": None})
     with pytest.raises(SettingsError, match="names tidb, which the settings do not have as a server"):
-        check_names([hop], ["shard_b"], ["shard_a", "shard_b"], None)
+        check_names([switchover], ["shard_b"], ["shard_a", "shard_b"], None)
 
 
 def test_a_group_that_there_is_not(tmp_path):

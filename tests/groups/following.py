@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.errors import SourceUnavailableError
-from strata_cdc.groups.hops import read_journal
+from strata_cdc.groups.switchovers import read_journal
 from tests.groups.world import Shards
 from tests.mysql_server import MysqlServer
 from tests.streams.world import World
@@ -88,9 +88,9 @@ def main(request: dict[str, Any]) -> None:
         journal=request["journal"],
     )
     with Path(request["out"]).open("ab", buffering=0) as out:
-        hops = read_journal(group.journal) if group.journal else []
+        switchovers = read_journal(group.journal) if group.journal else []
         try:
-            out.writelines(group.stream(request["start"], follow=True, hops=hops).written())
+            out.writelines(group.stream(request["start"], follow=True, switchovers=switchovers).written())
         except SourceUnavailableError as error:
             sys.exit(error.exit_code)
 

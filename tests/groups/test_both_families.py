@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata_cdc.errors import SettingsError, SourceSettingsError
-from strata_cdc.groups.hops import Hop
 from strata_cdc.groups.limits import GroupLimits
 from strata_cdc.groups.logged_times import HEARTBEAT_SQL
 from strata_cdc.groups.stream import GroupStream
+from strata_cdc.groups.switchovers import Switchover
 from strata_cdc.ops.doctor.check_groups import _check_heartbeats, _measure
 from strata_cdc.ops.doctor.findings import FindingSeverity
 from strata_cdc.position.executed import parse_executed
@@ -381,12 +381,12 @@ def test_what_a_group_refuses_of_mariadb(shards: Shards, tmp_path: Path):
     position = {world.name: parse_executed(position_of(world)) for world in shards.sources}
     for old, new in (("shard_b", "shard_c"), ("shard_a", "shard_c"), ("shard_b", "shard_a")):
         for positions in (position, dict.fromkeys(position)):
-            hop = Hop("split", {old: positions[old]}, {new: positions[new]})
+            switchover = Switchover("split", {old: positions[old]}, {new: positions[new]})
             worlds = {world.name: world for world in shards.sources}
             left = replace(shards, sources=[worlds[new]], former=[worlds[old]])
             for until in ("now", "landed"):
                 with pytest.raises(SourceSettingsError, match="takes part in a switchover"):
-                    list(GroupStream(left, "beginning", until=until, hops=[hop]))
+                    list(GroupStream(left, "beginning", until=until, switchovers=[switchover]))
 
 
 def position_of(world: World) -> str:

@@ -10,11 +10,11 @@ import pytest
 
 from strata_cdc.cli.main import run
 from strata_cdc.errors import SourceSettingsError
-from strata_cdc.groups.hops import Hop, hop_between
+from strata_cdc.groups.switchovers import Switchover, switchover_between
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.positions import micros, parse_time
-from tests.groups.test_hops import execute, executed
+from tests.groups.test_switchovers import execute, executed
 from tests.groups.world import Shards, changes
 from tests.streams.world import World
 
@@ -111,11 +111,11 @@ class Copied:
         )
 
     @property
-    def exact(self) -> Hop:
-        return Hop("split", {"whole": self.left}, dict(self.entered))
+    def exact(self) -> Switchover:
+        return Switchover("split", {"whole": self.left}, dict(self.entered))
 
-    def by_time(self, copied_until: int | None = None) -> Hop:
-        return Hop("split", {"whole": self.left}, {"even": None, "odd": None}, copied_until)
+    def by_time(self, copied_until: int | None = None) -> Switchover:
+        return Switchover("split", {"whole": self.left}, {"even": None, "odd": None}, copied_until)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def marked(lines: list[dict[str, Any]]) -> set[str]:
 
 
 def test_copies_are_told_by_the_position_that_the_copier_wrote(copied: Copied):
-    lines = copied.group().lines(hops=[copied.exact])
+    lines = copied.group().lines(switchovers=[copied.exact])
     assert rows(lines) == copied.written
     # One transaction copies what was given, and what was not: given, and marked.
     assert marked(lines) == copied.late
@@ -146,18 +146,18 @@ def test_copies_are_told_by_the_position_that_the_copier_wrote(copied: Copied):
 
 def test_without_it_they_come_twice(copied: Copied):
     """So that the test above tests something."""
-    assert len(rows(copied.group(None).lines(hops=[copied.exact]))) > len(copied.written)
+    assert len(rows(copied.group(None).lines(switchovers=[copied.exact]))) > len(copied.written)
 
 
 def test_of_some_tables_and_columns(copied: Copied):
-    lines = copied.group().lines(hops=[copied.exact], tables=["d.t"], columns=["a"])
+    lines = copied.group().lines(switchovers=[copied.exact], tables=["d.t"], columns=["a"])
     assert rows(lines) == copied.written
     assert {tuple(line["after"]) for line in lines if "op" in line} == {("a",)}
 
 
 @pytest.mark.parametrize("column", [COLUMN, None])
 def test_without_positions_all_comes_and_what_may_come_twice_is_marked(copied: Copied, column):
-    lines = copied.group(column).lines(hops=[copied.by_time()])
+    lines = copied.group(column).lines(switchovers=[copied.by_time()])
     found = rows(lines)
     assert set(found) == set(copied.written)
     unmarked = rows([line for line in lines if not line.get("possible_duplicate")])
@@ -168,17 +168,17 @@ def test_without_positions_all_comes_and_what_may_come_twice_is_marked(copied: C
 
 
 def test_a_reader_goes_on_behind_any_line_of_a_hop_without_positions(copied: Copied):
-    group, hop = copied.group(None), copied.by_time()
-    whole = changes(group.lines(hops=[hop]))
+    group, switchover = copied.group(None), copied.by_time()
+    whole = changes(group.lines(switchovers=[switchover]))
     [at] = [at for at, line in enumerate(whole) if "hop" in line]
     for cut in (0, at - 1, at, at + 1, at + 3, len(whole) - 1):
-        assert changes(group.lines(whole[cut]["token"], hops=[hop])) == whole[cut + 1 :], whole[cut]
+        assert changes(group.lines(whole[cut]["token"], switchovers=[switchover])) == whole[cut + 1 :], whole[cut]
 
 
 def test_nobody_knows_where_the_old_one_ended_either(copied: Copied):
     """It is read as far as it has landed; the rest is in the new ones."""
-    hop = Hop("split", {"whole": None}, {"even": None, "odd": None})
-    lines = copied.group().lines(hops=[hop], until="landed")
+    switchover = Switchover("split", {"whole": None}, {"even": None, "odd": None})
+    lines = copied.group().lines(switchovers=[switchover], until="landed")
     assert set(rows(lines)) == set(copied.written)
     unmarked = rows([line for line in lines if not line.get("possible_duplicate")])
     assert len(unmarked) == len(set(unmarked))
@@ -188,18 +188,20 @@ def test_marks_end_where_somebody_says_that_nothing_was_copied_any_more(copied: 
     group = copied.group(None)
     # By the group's time, of which these clocks may be away by two steps.
     group.clock_bound = 2_000
-    last = max(line["committed_at"] for line in group.lines(hops=[copied.by_time()]) if "op" in line)
-    lines = group.lines(hops=[copied.by_time(micros(parse_time(last)) - 5 * group.clock_bound)])
+    last = max(line["committed_at"] for line in group.lines(switchovers=[copied.by_time()]) if "op" in line)
+    lines = group.lines(switchovers=[copied.by_time(micros(parse_time(last)) - 5 * group.clock_bound)])
     assert rows(lines)[-1] not in marked(lines)
     assert len(marked(lines)) > 1
 
 
 def test_events_are_marked_as_lines_are(copied: Copied):
-    group, hop = copied.group(None), copied.by_time()
+    group, switchover = copied.group(None), copied.by_time()
     events = [
-        event for event in group.stream(hops=[hop]) if hasattr(getattr(event, "transaction", None), "may_be_copy")
+        event
+        for event in group.stream(switchovers=[switchover])
+        if hasattr(getattr(event, "transaction", None), "may_be_copy")
     ]
-    lines = [line for line in group.lines(hops=[hop]) if "heartbeat" not in line and "hop" not in line]
+    lines = [line for line in group.lines(switchovers=[switchover]) if "heartbeat" not in line and "hop" not in line]
     assert [(one.token, one.transaction.epoch, one.transaction.may_be_copy) for one in events] == [
         (line["token"], line.get("epoch", 0), line.get("possible_duplicate", False)) for line in lines
     ]
@@ -208,7 +210,7 @@ def test_events_are_marked_as_lines_are(copied: Copied):
 def test_two_tokens_are_a_hop(copied: Copied, tmp_path, monkeypatch, capsysbinary):
     old = to_text(Token.of("whole", copied.left))
     new = to_text(Token.over(place for name, found in copied.entered.items() for place in Token.of(name, found).places))
-    assert hop_between(old, new, "split") == copied.exact
+    assert switchover_between(old, new, "split") == copied.exact
     names = sorted(copied.worlds)
     settings = "".join(
         f'[sources.{name}]\nconnection = "{name}"\nstore = "{copied.worlds[name].store_url}"\n' for name in names
@@ -237,4 +239,4 @@ def test_a_column_that_has_something_else(copied: Copied):
         "INSERT INTO _vt.wrong VALUES (1, 'binlog.000001:77'); COMMIT; DELETE FROM d.t WHERE id = 500"
     )
     with pytest.raises(SourceSettingsError, match="has something else than the GTID set"):
-        copied.group("_vt.wrong.pos").lines(hops=[copied.exact])
+        copied.group("_vt.wrong.pos").lines(switchovers=[copied.exact])

@@ -14,8 +14,8 @@ from strata_cdc.changes.token_texts import TokenEnds
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_tokens import GroupBatchTokens
 from strata_cdc.groups.chunks import SpanTransactions
+from strata_cdc.groups.group_position import GroupPosition
 from strata_cdc.groups.merge import Merge
-from strata_cdc.groups.vector import GroupPosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition, kept_origins
 from strata_cdc.position.token import Token

@@ -19,7 +19,7 @@ from strata_cdc.binlog.protocol.server_clocks import ServerMoment, corrections
 from strata_cdc.groups.merge import Merge
 from strata_cdc.position.sets import GtidSet
 from tests.groups.conftest import set_clock
-from tests.groups.test_hops import execute
+from tests.groups.test_switchovers import execute
 from tests.groups.world import Shards, changes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.state import REPOSITORY
 from strata_cdc.config.settings import load_settings
-from strata_cdc.groups.hops import Hop, check_names, read_journal
+from strata_cdc.groups.switchovers import Switchover, check_names, read_journal
 from strata_cdc.streams.positions import micros, parse_time
 
 PAGE = (REPOSITORY / "docs" / "groups.md").read_text()
@@ -21,21 +21,25 @@ def block(language: str, at: int = 0) -> str:
 def test_the_journal_that_the_page_shows(tmp_path, format_):
     path = tmp_path / "hops.json"
     path.write_text(block("json").replace('"format": 2', f'"format": {format_}'))
-    [hop] = read_journal(str(path))
-    assert (hop.name, sorted(hop.old), sorted(hop.new)) == ("split", ["shard_a"], ["shard_a1", "shard_a2"])
-    assert hop.copied.count() == 7700
-    check_names([hop], ["shard_a1", "shard_a2", "shard_b", "shard_c"], SOURCES, str(path))
+    [switchover] = read_journal(str(path))
+    assert (switchover.name, sorted(switchover.old), sorted(switchover.new)) == (
+        "split",
+        ["shard_a"],
+        ["shard_a1", "shard_a2"],
+    )
+    assert switchover.copied.count() == 7700
+    check_names([switchover], ["shard_a1", "shard_a2", "shard_b", "shard_c"], SOURCES, str(path))
 
 
 def test_the_hop_without_positions_that_the_page_shows(tmp_path):
     path = tmp_path / "hops.json"
     path.write_text(f'{{"format": 2, "hops": [{block("json", 1)}]}}')
-    [hop] = read_journal(str(path))
-    assert hop == Hop(
+    [switchover] = read_journal(str(path))
+    assert switchover == Switchover(
         "split", {"shard_a": None}, {"shard_a1": None, "shard_a2": None}, micros(parse_time("2026-11-23 04:00"))
     )
-    assert hop.is_by_time
-    assert hop.copied.count() == 0
+    assert switchover.is_by_time
+    assert switchover.copied.count() == 0
 
 
 def test_the_settings_that_the_page_shows(tmp_path):

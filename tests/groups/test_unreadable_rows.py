@@ -10,8 +10,8 @@ import pytest
 from strata_cdc.binlog.protocol.server_clocks import Clocks
 from strata_cdc.cli.main import run
 from strata_cdc.errors import UnreadableValueError
-from strata_cdc.groups.copies import Copies, PositionColumn
-from strata_cdc.groups.path import Path as Way
+from strata_cdc.groups.copy_filter import CopyFilter, PositionColumn
+from strata_cdc.groups.membership import Membership
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import UnreadableChange
 from tests.changes.live import Live
@@ -83,7 +83,7 @@ def test_what_a_copier_says_has_to_be_readable(shards: Shards) -> None:
     with pytest.raises(UnreadableValueError, match="column j: "):
         PositionColumn(f"{rows.table}.J").as_changes(rows)
     # What no hop leads to copies nothing; the copier's rows are not given.
-    path = Way([], {world.name: world for world in shards.sources}, [])
-    copies = Copies(path, Clocks("g", {}, 1), f"{rows.table}.j")
+    membership = Membership([], {world.name: world for world in shards.sources}, [])
+    copies = CopyFilter(membership, Clocks("g", {}, 1), f"{rows.table}.j")
     [left] = copies.add_span(shards.sources[0].name, part)
     assert not left.unreadable

@@ -122,16 +122,16 @@ def _of_group(
 ) -> tuple[Written, str]:
     """The stream of a group, and where it begins."""
     from strata_cdc.binlog.protocol.server_now import servers_now
-    from strata_cdc.groups.hops import hops_by_hand, read_journal
+    from strata_cdc.groups.switchovers import read_journal, switchovers_by_hand
 
-    by_hand = hops_by_hand(hop)
+    by_hand = switchovers_by_hand(hop)
     group = settings.group(name, former=[source for switchover in by_hand for source in switchover.old])
-    hops = [*(read_journal(group.journal) if group.journal else ()), *by_hand]
+    switchovers = [*(read_journal(group.journal) if group.journal else ()), *by_hand]
     addresses = {source.name: source.address for source in group.sources}
     now = servers_now(addresses) if start.strip() == _NOW else None
     from strata_cdc.groups.stream import GroupStream
 
-    return GroupStream(group, now or start, hops=hops, **options), f"group {name} after {start}"
+    return GroupStream(group, now or start, switchovers=switchovers, **options), f"group {name} after {start}"
 
 
 def _write(changes: Written) -> None:

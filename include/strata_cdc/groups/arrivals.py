@@ -1,6 +1,6 @@
 """Sorts what has come from a group's sources: keeps back the sources of a switchover whose positions are not known yet,
 cuts spans into transactions, excludes copies.
-Not here: reading the sources (`readers.py`), what happens with what arrives (`arrive.py`)."""
+Not here: reading the sources (`readers.py`), what happens with what arrives (`apply_arrivals.py`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import SettingsError
 from strata_cdc.groups.chunks import SpanTransactions
-from strata_cdc.groups.copies import Copies
+from strata_cdc.groups.copy_filter import CopyFilter
+from strata_cdc.groups.duplicates import SeenTransactions
 from strata_cdc.groups.readers import Ended, ReaderPosition
-from strata_cdc.groups.twice import Given
 from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.streams.decoding import StreamBatch
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.binlog.protocol.server_clocks import Clocks
-    from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.readers import FromReader
     from strata_cdc.groups.request import GroupRequest
+    from strata_cdc.groups.switchovers import Switchover
 
 
-class EnteredHop(Struct, frozen=True):
+class EnteredSwitchover(Struct, frozen=True):
     """The positions of all new sources of a switchover are known."""
 
-    hop: Hop
+    switchover: Switchover
     positions: list[SourcePosition]
 
 
-Arrival = tuple[str, "SpanTransactions | EnteredHop | FromReader"]
+Arrival = tuple[str, "SpanTransactions | EnteredSwitchover | FromReader"]
 """A source, and what has come from it; of a span, its transactions."""
 
 
@@ -45,8 +45,8 @@ class Arrivals:
         """Nothing has come yet."""
         self._sources = request.sources
         self.entering = Entering()
-        self.copies = Copies(request.path, clocks, request.group.source_gtid_column)
-        self._given = Given(request.group.name)
+        self.copies = CopyFilter(request.membership, clocks, request.group.source_gtid_column)
+        self._seen = SeenTransactions(request.group.name)
 
     def sorted_out(self, source: str, what: FromReader) -> Iterator[Arrival]:
         """Takes what a reader has sent; yields what has arrived with it.
@@ -59,7 +59,12 @@ class Arrivals:
             return
         entered = self.entering.keep(source, what, self._sources[source].lineage)
         if entered is not None:
-            yield source, EnteredHop(entered.hop, [entered.positions[name] for name in sorted(entered.hop.new)])
+            yield (
+                source,
+                EnteredSwitchover(
+                    entered.switchover, [entered.positions[name] for name in sorted(entered.switchover.new)]
+                ),
+            )
             for name, kept in entered.kept:
                 yield from self._arrived(name, kept)
 
@@ -73,7 +78,7 @@ class Arrivals:
             if not len(chunk):
                 continue
             try:
-                self._given.note(source, chunk)
+                self._seen.note(source, chunk)
             except SettingsError as error:
                 yield source, Ended(None, error)
                 return
@@ -83,7 +88,7 @@ class Arrivals:
 class Entered(Struct):
     """A switchover for whose new sources positions are still missing."""
 
-    hop: Hop
+    switchover: Switchover
     positions: dict[str, SourcePosition] = field(default_factory=dict)
     """The known positions, by source."""
     kept: list[tuple[str, FromReader]] = field(default_factory=list)
@@ -98,9 +103,9 @@ class Entering:
         """Begins without switchovers."""
         self._by_source: dict[str, Entered] = {}
 
-    def add(self, hop: Hop) -> None:
+    def add(self, switchover: Switchover) -> None:
         """Waits for the new sources of a switchover."""
-        self._by_source.update(dict.fromkeys(hop.new, Entered(hop)))
+        self._by_source.update(dict.fromkeys(switchover.new, Entered(switchover)))
 
     @property
     def placed(self) -> set[str]:
@@ -121,9 +126,9 @@ class Entering:
         entered.kept.append((source, what))
         if source not in entered.positions:
             entered.positions[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
-        if not entered.hop.new.keys() <= entered.positions.keys():
+        if not entered.switchover.new.keys() <= entered.positions.keys():
             return None
-        for name in entered.hop.new:
+        for name in entered.switchover.new:
             del self._by_source[name]
         return entered
 

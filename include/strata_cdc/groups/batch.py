@@ -1,6 +1,6 @@
 """The positions of a group in what is due of it: its transactions, whose tokens have the positions of all
 sources.
-Not here: which transactions are due, and their order (`due.py`), the texts of many tokens at once (`batch_tokens.py`).
+Not here: which transactions are due, and their order (`merged.py`), many tokens at once (`batch_tokens.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.groups.chunks import SpanTransactions
-    from strata_cdc.groups.due import DueChunk, DueTransactions
-    from strata_cdc.groups.vector import GroupPosition
+    from strata_cdc.groups.group_position import GroupPosition
+    from strata_cdc.groups.merged import MergedChunk, MergedTransactions
     from strata_cdc.position.token_seal import StepTexts
     from strata_cdc.streams.decoding import StreamBatch
 
@@ -34,7 +34,7 @@ for a few positions computes 16 on average for each; a request for all computes 
 class GroupBatch:
     """Consecutive due transactions, without a switchover between them."""
 
-    def __init__(self, due: DueTransactions[SpanTransactions], front: GroupPosition) -> None:
+    def __init__(self, due: MergedTransactions[SpanTransactions], front: GroupPosition) -> None:
         """Takes the transactions, and the group's position before the first of them."""
         self.due, self.front = due, front
         self._walks: dict[int, list[GroupPosition]] = {}
@@ -78,7 +78,7 @@ class GroupBatch:
 class GroupTransactions(Mapping[int, "GroupTransaction"]):
     """The transactions of one part, by ordinal in the source's stream."""
 
-    def __init__(self, batch: GroupBatch, part: DueChunk[SpanTransactions], ranks: Ints) -> None:
+    def __init__(self, batch: GroupBatch, part: MergedChunk[SpanTransactions], ranks: Ints) -> None:
         """Takes the batch, the part, and the ordinals of the part's transactions in the batch."""
         self.batch, self.part, self.ranks = batch, part, ranks
         self.chunk = part.chunk

@@ -1,6 +1,6 @@
 """The tokens of many transactions of a group at once. If each source that moves has numbered its transactions
 consecutively, each token differs from the next in two numbers of each source.
-Not here: the texts of such tokens (`changes/token_texts.py`), one token (`vector.py`)."""
+Not here: the texts of such tokens (`changes/token_texts.py`), one token (`group_position.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.groups.batch import GroupBatch, GroupTransactions
-    from strata_cdc.groups.vector import GroupPosition
+    from strata_cdc.groups.group_position import GroupPosition
     from strata_cdc.position.token_packed import PackedPlace
 
 

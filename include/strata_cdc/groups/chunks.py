@@ -16,19 +16,19 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.groups.vector import NOWHERE, inside_of
+from strata_cdc.groups.group_position import inside_of
 from strata_cdc.position.sets import DomainWriter
 from strata_cdc.streams.decoding import StreamBatch, row_ordinals, row_seqs
 from strata_cdc.streams.positions import Held, gtid_spans_of
 from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import ChangeBatch
-    from strata_cdc.groups.hops import Hop
-    from strata_cdc.groups.vector import GroupPosition
+    from strata_cdc.groups.group_position import GroupPosition
+    from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Span, Writer
     from strata_cdc.position.source_position import SourcePosition
@@ -158,10 +158,11 @@ def _some(batch: ChangeBatch, seqs: Ints, wanted: Ints, *, is_some: bool) -> Cha
     return replace(batch, batch=rows) if rows.num_rows else None
 
 
-class GroupHop(Struct, frozen=True):
+class GroupSwitchover(Struct, frozen=True):
     """An event: new sources have taken over from old sources."""
 
-    place: HopStart
+    after: GroupPosition
+    """The group's position after it."""
     name: str
     """The name in the journal."""
     epoch: int
@@ -172,51 +173,32 @@ class GroupHop(Struct, frozen=True):
     @property
     def token(self) -> str:
         """A reader that starts with this token reads the new sources."""
-        return self.place.after.text
-
-
-class HopStart:
-    """Where the new sources of a switchover begin."""
-
-    def __init__(self, positions: Sequence[SourcePosition], old: Collection[str], least: int) -> None:
-        """Takes the positions.
-
-        Args:
-            positions: Where the new sources begin.
-            old: Names of the sources from which they take over.
-            least: Nothing of the new sources has an earlier time (microseconds UTC, in the group's time). Tokens after
-                the switchover have it as the time of the old sources, so that a reader that starts with such a token
-                gets the same order.
-        """
-        self._places, self._old, self._least = positions, old, least
-        self.after = NOWHERE
-
-    def passed(self, vector: GroupPosition) -> GroupPosition:
-        """Takes the group's position before the switchover; returns the position after it."""
-        ended = [
-            replace(vector.positions[name], committed_at=self._least) for name in self._old if name in vector.positions
-        ]
-        for position in (*ended, *self._places):
-            vector = vector.moved(position)
-        self.after = vector
-        return vector
-
-
-class DueHop:
-    """A chunk that is a switchover; it comes before everything of the new sources."""
-
-    def __init__(self, hop: Hop, epoch: int, positions: Sequence[SourcePosition], least: int) -> None:
-        """Takes the switchover, its epoch, and what `HopStart` takes."""
-        self.new = tuple(sorted(hop.new))
-        self._place = HopStart(positions, hop.old.keys(), least)
-        self.hop = GroupHop(self._place, hop.name, epoch, tuple(sorted(hop.old)), self.new)
-
-    def passed(self, vector: GroupPosition) -> GroupPosition:
-        """As `HopStart.passed`."""
-        return self._place.passed(vector)
+        return self.after.text
 
     def line(self) -> bytes:
-        """Returns the line of the switchover."""
-        hop = self.hop
-        line = {"token": hop.token, "hop": hop.name, "epoch": hop.epoch, "from": hop.old, "to": hop.new}
+        """Returns its line."""
+        line = {"token": self.token, "hop": self.name, "epoch": self.epoch, "from": self.old, "to": self.new}
         return msgspec.json.encode(line) + b"\n"
+
+
+class SwitchoverChunk(Struct, frozen=True):
+    """A chunk that is a switchover; it comes before everything of the new sources."""
+
+    switchover: Switchover
+    epoch: int
+    """The epoch that it begins."""
+    positions: Sequence[SourcePosition]
+    """Where the new sources begin."""
+    least: int
+    """Nothing of the new sources has an earlier time (microseconds UTC, in the group's time). Tokens after the
+    switchover have it as the time of the old sources, so that a reader that starts with such a token gets the same
+    order."""
+
+    def event(self, before: GroupPosition) -> GroupSwitchover:
+        """Returns the event, from the group's position before it."""
+        old, new = tuple(sorted(self.switchover.old)), tuple(sorted(self.switchover.new))
+        ended = [replace(before.positions[name], committed_at=self.least) for name in old if name in before.positions]
+        after = before
+        for position in (*ended, *self.positions):
+            after = after.moved(position)
+        return GroupSwitchover(after, self.switchover.name, self.epoch, old, new)

@@ -22,7 +22,7 @@ from strata_cdc.streams.transaction_texts import time_text
 if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.groups.chunks import SpanTransactions
-    from strata_cdc.groups.path import Path
+    from strata_cdc.groups.membership import Membership
     from strata_cdc.streams.request import StreamedSource
 
 HEARTBEAT_SQL: Final = (
@@ -37,11 +37,11 @@ WAITS: Final = "MariaDB proves nothing by being idle: the group waits for its ne
 ADVICE: Final = "an EVENT that writes a row each second lets the group go on (`strata doctor` prints it)"
 
 
-def refuse_unordered(source: StreamedSource, path: Path, *, is_mariadb: bool) -> None:
+def refuse_unordered(source: StreamedSource, membership: Membership, *, is_mariadb: bool) -> None:
     """Checks that the transactions of a source have a place in the group's order.
 
     Args:
-        path: The group's path through its switchovers.
+        membership: The group's sources.
         is_mariadb: Whether its server is known to be MariaDB; what has landed may show it, too.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_unordered(source: StreamedSource, path: Path, *, is_mariadb: bool) ->
             source=source.name,
             remedy=f"Run `strata land --source {source.name}` first.",
         )
-    if path.hop_to(source.name) is not None or path.end(source.name) is not None:
+    if membership.switchover_to(source.name) is not None or membership.end(source.name) is not None:
         raise SourceSettingsError(
             "a MariaDB source takes part in a switchover: its log does not have the times of commits by which one "
             "source takes over from another",

@@ -1,7 +1,7 @@
 """The merge of a group's streams: it takes what arrives from each source, and returns it in the order (time, epoch,
 source, position in the source's stream), in whatever order it arrives. Pure: no clock, no thread, no server.
 Not here: reading sources (`readers.py`), the servers' clocks (`binlog/protocol/server_clocks.py`), tokens
-(`vector.py`).
+(`group_position.py`).
 
 Each source has a *frontier*: nothing more comes from it with an earlier time. The frontier is the time of the first
 chunk that has arrived and not been returned. Without such a chunk, it is the later of two times: the newest time that
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from strata_cdc.groups.due import DueChunk, DueTransactions
+from strata_cdc.groups.merged import MergedChunk, MergedTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ class _Member(Generic[What]):
         """Returns what `bound` is after everything that waits has been returned."""
         return max(self.newest, self.proved), self.epoch, self.source
 
-    def give(self, limit: tuple[int, int, str] | None) -> Iterator[DueChunk[What]]:
+    def give(self, limit: tuple[int, int, str] | None) -> Iterator[MergedChunk[What]]:
         """Yields what waits, up to where another source may still have something; it counts as returned."""
         latest = None
         if limit is not None:
@@ -73,7 +73,7 @@ class _Member(Generic[What]):
             times, chunk = self.waiting[0]
             end = len(times) if latest is None else int(np.searchsorted(times, latest, "right"))
             if end > self.begin:
-                yield DueChunk(self.source, chunk, self.begin, times[self.begin : end])
+                yield MergedChunk(self.source, chunk, self.begin, times[self.begin : end])
                 self.begin = end
             if end < len(times):
                 break
@@ -141,12 +141,12 @@ class Merge(Generic[What]):
 
     # What is due ----------------------------------------------------------------------------------
 
-    def due(self) -> DueTransactions[What]:
+    def due(self) -> MergedTransactions[What]:
         """Returns what is due now; it then counts as returned. A transaction is due if no source that continues can
         have anything more before it, after everything of that source that waits."""
         live = sorted(self._open(), key=lambda member: (member.epoch, member.source))
         limit = min((member.bound_then() for member in live if not member.has_ended), default=None)
-        return DueTransactions([part for member in live if member.waiting for part in member.give(limit)])
+        return MergedTransactions([part for member in live if member.waiting for part in member.give(limit)])
 
     # State ----------------------------------------------------------------------------------------
 

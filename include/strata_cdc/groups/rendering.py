@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from strata_cdc.changes.lines import Lines, joined
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_tokens import GroupBatchTokens
-from strata_cdc.groups.chunks import DueHop
+from strata_cdc.groups.chunks import GroupSwitchover
 from strata_cdc.streams.rendering import Rendering
 from strata_cdc.streams.transaction_texts import texts_of_transactions, time_text
 from strata_cdc.streams.writing import Writing
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.groups.batch import GroupTransactions
-    from strata_cdc.groups.chunks import GroupHop
     from strata_cdc.streams.events import Event
 
 
@@ -80,19 +79,19 @@ class GroupBatchEvents:
 
 
 def rendered(
-    rendering: GroupBatchEvents, item: GroupBatch | DueHop | GroupHeartbeat
-) -> Iterator[Event | GroupHop | GroupHeartbeat]:
+    rendering: GroupBatchEvents, item: GroupBatch | GroupSwitchover | GroupHeartbeat
+) -> Iterator[Event | GroupSwitchover | GroupHeartbeat]:
     """Yields the events of a batch, a switchover or a heartbeat."""
     if isinstance(item, GroupBatch):
         return rendering.render(item)
-    return iter((item.hop if isinstance(item, DueHop) else item,))
+    return iter((item,))
 
 
-def written(writing: GroupBatchLines, item: GroupBatch | DueHop | GroupHeartbeat) -> Iterator[bytes]:
+def written(writing: GroupBatchLines, item: GroupBatch | GroupSwitchover | GroupHeartbeat) -> Iterator[bytes]:
     """Yields the lines of a batch, a switchover or a heartbeat."""
     if isinstance(item, GroupBatch):
         return writing.write(item)
-    return iter((item.line() if isinstance(item, DueHop) else heartbeat_line(item) + b"\n",))
+    return iter((item.line() if isinstance(item, GroupSwitchover) else heartbeat_line(item) + b"\n",))
 
 
 def heartbeat_line(heartbeat: GroupHeartbeat) -> bytes:

@@ -1,5 +1,5 @@
 """What a reader requests of a group: it is known before anything is opened.
-Not here: where each source begins and ends (`starts.py`), reading (`reading.py`)."""
+Not here: where each source begins and ends (`bounds.py`), reading (`reading.py`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from strata_cdc.groups.bounds import GroupBounds
     from strata_cdc.groups.limits import GroupLimits
-    from strata_cdc.groups.path import Path
-    from strata_cdc.groups.starts import Starts
+    from strata_cdc.groups.membership import Membership
     from strata_cdc.streams.request import StreamedSource
 
 
@@ -55,9 +55,9 @@ class GroupRequest(Struct, frozen=True):
     group: StreamedGroup
     sources: Mapping[str, StreamedSource]
     """All sources that may be read, by name."""
-    path: Path
-    """The path through the switchovers between them; it moves with what is read."""
-    starts: Starts
+    membership: Membership
+    """Which of them the group has; it moves with what is read."""
+    bounds: GroupBounds
     """Where each source begins and ends."""
     follow: bool
     """Whether to wait for new changes."""

@@ -1,26 +1,23 @@
-"""The sources of a group that are read: a thread for each, and the clocks of their servers. At a switchover, new ones
-take over.
-Not here: one thread (`readers.py`), what becomes of what they read (`arrive.py`)."""
+"""The sources of a group that are read: a thread for each, and the clocks of their servers.
+Not here: one thread (`readers.py`), which sources begin (`begin_sources.py`), what becomes of what they read
+(`apply_arrivals.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from strata_cdc.binlog.protocol.server_clocks import Clocks, Server
-from strata_cdc.errors import BinlogPurgedError, SourceSettingsError
 from strata_cdc.groups.arrivals import Arrivals
+from strata_cdc.groups.duplicates import refuse_one_server
 from strata_cdc.groups.logged_times import refuse_unordered
 from strata_cdc.groups.readers import Inbox, SourceReader
-from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.streams.stream import ChangeStream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.readers import FromReader
     from strata_cdc.groups.request import GroupRequest
-    from strata_cdc.groups.state import GroupState
 
 
 class GroupSources:
@@ -41,47 +38,13 @@ class GroupSources:
         """The last time that a transaction of a source without commit times may have (microseconds UTC)."""
         return self.clocks.now() + self.request.limits.most_ahead
 
-    def begin_all(self, state: GroupState) -> None:
-        """Begins to read the first sources."""
-        path, starts = self.request.path, self.request.starts
-        if starts.asks_servers:
-            path.refuse_unknown()
-            self._measure(path.active)
-        for name in list(path.active):
-            state.merge.add(name, epoch=path.epoch(name), least=starts.least(name, self.clocks))
-            self._begin(state, name)
-
-    def hop(self, state: GroupState, hop: Hop) -> None:
-        """Lets the new sources of a switchover take over from the old sources, which have all reached their ends."""
-        path, starts = self.request.path, self.request.starts
-        new, least = sorted(hop.new), max(state.merge.newest(name) for name in hop.old)
-        if starts.asks_servers:
-            self._measure(new)
-        for name in new:
-            state.merge.add(name, epoch=path.number(hop), least=least)
-        state.progress = state.progress.hiding(new)
-        if hop.is_by_time:
-            # A copy is later than its original. Compared by the sources' own times: those of the merge never go back.
-            ends = {name: state.last_commits.get(name, 0) for name in hop.old}
-            starts.begin_at({name: self.clocks.earliest(name, ends) for name in new})
-            self.arrivals.entering.add(hop)
-        else:
-            positions = [position for name in new if (position := path.position_of(name))]
-            state.add_hop(hop, path.number(hop), positions)
-        try:
-            for name in new:
-                self._begin(state, name)
-        except (BinlogPurgedError, SourceSettingsError) as error:
-            # What the old sources have is yielded first.
-            state.failed.update(dict.fromkeys(new, error))
-
     def receive(self, seconds: float) -> list[tuple[str, FromReader]]:
         """As `Inbox.receive`."""
         return self._inbox.receive(seconds)
 
-    def go_on(self, state: GroupState) -> None:
-        """Lets all sources continue, except those that must not be read further for now."""
-        self._inbox.go_on(state.paused(self.arrivals.entering.placed))
+    def go_on(self, paused: Collection[str]) -> None:
+        """As `Inbox.go_on`, without the sources that must not be read further until others have come."""
+        self._inbox.go_on({*paused, *self.arrivals.entering.placed})
 
     def close(self) -> None:
         """Ends all readers soon."""
@@ -89,28 +52,37 @@ class GroupSources:
         for reader in self._readers:
             reader.close()
 
-    def _measure(self, names: Sequence[str]) -> None:
-        path = self.request.path
-        self.clocks.measure(names, [name for name in names if path.end(name) is not None])
-        refuse_one_server(self.request.group.name, self.clocks.servers(path.active))
+    def measure(self, names: Sequence[str]) -> None:
+        """Measures the clocks of some servers; those of a switchover must answer.
 
-    def _begin(self, state: GroupState, name: str) -> None:
+        Raises:
+            StrataError: As `Clocks.measure` and `refuse_one_server`.
+        """
+        membership = self.request.membership
+        self.clocks.measure(names, [name for name in names if membership.end(name) is not None])
+        refuse_one_server(self.request.group.name, self.clocks.servers(membership.active))
+
+    def begin(self, name: str) -> None:
+        """Begins to read a source.
+
+        Raises:
+            StrataError: As `refuse_unordered` and `GroupBounds.of_source`.
+        """
         request = self.request
-        source, path = request.sources[name], request.path
+        source, membership = request.sources[name], request.membership
         is_mariadb = not self.clocks.prove_idleness(name)
-        refuse_unordered(source, path, is_mariadb=is_mariadb)
-        start, until = request.starts.bounds(name, self.clocks)
+        refuse_unordered(source, membership, is_mariadb=is_mariadb)
+        start, until = request.bounds.of_source(name, self.clocks)
         # A server that has stopped answering since then delays the group, but does not end its stream.
         has_answered = bool(self.clocks.servers([name]))
         stream = ChangeStream(
             source,
             start,
             until=until,
-            copied_from=path.copied_from(name),
+            copied_from=membership.copied_from(name),
             has_answered=has_answered,
             **request.of_sources,
         )
-        server = Server(source.address) if request.starts.asks_servers else None
+        server = Server(source.address) if request.bounds.asks_servers else None
         self._readers.append(SourceReader(name, stream, server, self._inbox))
         self._readers[-1].start()
-        state.begun.add(name)

@@ -1,6 +1,6 @@
 """What the stream of a group knows at a moment: what waits of its sources, which of them have failed, and the position
 after all that has been yielded.
-Not here: what comes from the sources (`arrive.py`), the sources themselves (`sources.py`)."""
+Not here: what comes from the sources (`apply_arrivals.py`), the sources themselves (`sources.py`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from strata_cdc.groups.chunks import DueHop
+from strata_cdc.groups.chunks import SwitchoverChunk
+from strata_cdc.groups.group_position import GroupPosition
 from strata_cdc.groups.merge import Merge
 from strata_cdc.groups.rendering import GroupHeartbeat
-from strata_cdc.groups.vector import GroupPosition
 from strata_cdc.groups.watch import Watch
 from strata_cdc.position.executed import NOTHING
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from strata_cdc.errors import StrataError
-    from strata_cdc.groups.chunks import SpanTransactions
-    from strata_cdc.groups.hops import Hop
+    from strata_cdc.groups.chunks import GroupSwitchover, SpanTransactions
     from strata_cdc.groups.request import GroupRequest
+    from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.position.source_position import SourcePosition
 
 
@@ -62,9 +62,9 @@ class GroupProgress(Struct, frozen=True):
         """Returns the progress after what is yielded."""
         return replace(self, vector=vector)
 
-    def after_hop(self, chunk: DueHop) -> GroupProgress:
+    def after_switchover(self, event: GroupSwitchover) -> GroupProgress:
         """Returns the progress after a switchover, when it is yielded."""
-        return GroupProgress(chunk.passed(self.vector), self.hidden.difference(chunk.new))
+        return GroupProgress(event.after, self.hidden.difference(event.new))
 
     def is_placed(self, sources: Collection[str]) -> bool:
         """Whether the positions of all sources are known: a token must name all of them."""
@@ -74,7 +74,7 @@ class GroupProgress(Struct, frozen=True):
 class GroupState(Struct, eq=False):
     """What one stream of a group knows."""
 
-    merge: Merge[SpanTransactions | DueHop]
+    merge: Merge[SpanTransactions | SwitchoverChunk]
     watch: Watch
     progress: GroupProgress
     begun: set[str] = field(default_factory=set)
@@ -89,7 +89,7 @@ class GroupState(Struct, eq=False):
     @classmethod
     def begin(cls, request: GroupRequest) -> GroupState:
         """The state before anything is read."""
-        group, positions = request.group, GroupPosition.from_positions(request.starts.positions())
+        group, positions = request.group, GroupPosition.from_positions(request.bounds.positions())
         return cls(Merge(group.max_skew), Watch(group.name, group.max_skew), GroupProgress(positions))
 
     @property
@@ -107,21 +107,21 @@ class GroupState(Struct, eq=False):
         merge, token = self.merge, self.progress.vector.text
         return GroupHeartbeat(token, merge.watermark or 0, merge.skew, merge.holder, int(self.watch.since * 1e6))
 
-    def add_hop(self, hop: Hop, number: int, positions: Sequence[SourcePosition]) -> None:
+    def add_switchover(self, switchover: Switchover, number: int, positions: Sequence[SourcePosition]) -> None:
         """Lets a switchover wait in the merge, before all that comes of its new sources.
 
         Args:
-            hop: The switchover.
+            switchover: The switchover.
             number: The epoch that it begins.
             positions: Where its new sources begin.
         """
-        first = min(hop.new)
+        first = min(switchover.new)
         least = self.merge.newest(first)
-        self.merge.arrive(first, [least], DueHop(hop, number, positions, least))
+        self.merge.arrive(first, [least], SwitchoverChunk(switchover, number, positions, least))
 
-    def paused(self, placed: Collection[str]) -> list[str]:
-        """Sources that must not be read further for now; `placed` is `Arrivals.placed`."""
-        return [name for name in self.begun if name in placed or name in self.failed or not self.merge.may_read(name)]
+    def paused(self) -> list[str]:
+        """Sources that must not be read further for now."""
+        return [name for name in self.begun if name in self.failed or not self.merge.may_read(name)]
 
     def look(self) -> None:
         """Raises a source's fault when the watermark waits for that source: then everything before the fault has been

@@ -10,8 +10,8 @@ from msgspec import Struct
 from strata_cdc.binlog.protocol.server_clocks import Server, corrections
 from strata_cdc.clock import second_text
 from strata_cdc.errors import StrataError
+from strata_cdc.groups.duplicates import refuse_one_server
 from strata_cdc.groups.logged_times import ADVICE, WAITS
-from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import has_commit_times, parse_executed
 from strata_cdc.progress.status import source_status

@@ -8,14 +8,14 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from strata_cdc.groups.hops import check_names, once, read_journal
+from strata_cdc.groups.bounds import GroupBounds
 from strata_cdc.groups.limits import GroupLimits
-from strata_cdc.groups.path import Path
+from strata_cdc.groups.membership import Membership
 from strata_cdc.groups.reading import read_group
 from strata_cdc.groups.rendering import GroupBatchEvents, GroupBatchLines, GroupHeartbeat, rendered, written
 from strata_cdc.groups.request import GroupRequest
-from strata_cdc.groups.starts import Starts
 from strata_cdc.groups.state import GroupState
+from strata_cdc.groups.switchovers import check_names, once, read_journal
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.streams.request import HEARTBEAT_SECONDS
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from strata_cdc.binlog.protocol.server_now import ServerNow
-    from strata_cdc.groups.chunks import GroupHop
-    from strata_cdc.groups.hops import Hop
+    from strata_cdc.groups.chunks import GroupSwitchover
     from strata_cdc.groups.request import StreamedGroup
+    from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.streams.events import Event
 
 __all__ = ["GroupHeartbeat", "GroupStream"]
@@ -45,7 +45,7 @@ class GroupStream:
         tables: Sequence[str] = (),
         columns: Sequence[str] | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        hops: Sequence[Hop] | None = None,
+        switchovers: Sequence[Switchover] | None = None,
         limits: GroupLimits = GroupLimits(),
         permit: AbstractContextManager[object] | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class GroupStream:
             columns: Names of the wanted columns; None for all.
             heartbeat_seconds: If nothing comes for this time, a heartbeat with the position is yielded, and the servers
                 of silent sources are queried.
-            hops: The switchovers, in order; None: those of the group's journal.
+            switchovers: The switchovers, in order; None: those of the group's journal.
             limits: How much of each source waits to be merged.
             permit: Entered while something is decoded; the streams of the sources share it. None: the stream makes a
                 lock.
@@ -72,21 +72,23 @@ class GroupStream:
         """
         require_matchable(tables)
         sources = {source.name: source for source in (*group.former, *group.sources)}
-        if hops is None:
-            hops = read_journal(group.journal) if group.journal else []
+        if switchovers is None:
+            switchovers = read_journal(group.journal) if group.journal else []
         current = [source.name for source in group.sources]
-        check_names(hops, current, sources, group.journal)
-        path = Path(once(hops), sources, current)
-        starts = Starts(group.name, path, sources, start, until)
+        check_names(switchovers, current, sources, group.journal)
+        membership = Membership(once(switchovers), sources, current)
+        bounds = GroupBounds(group.name, membership, sources, start, until)
         permit = threading.Lock() if permit is None else permit
-        request = GroupRequest(group, sources, path, starts, follow, tables, columns, heartbeat_seconds, limits, permit)
+        request = GroupRequest(
+            group, sources, membership, bounds, follow, tables, columns, heartbeat_seconds, limits, permit
+        )
         self._closed = threading.Event()
         self._state = GroupState.begin(request)
         self._items = read_group(request, self._state, self._closed.is_set)
 
     # Forms ----------------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Event | GroupHop | GroupHeartbeat]:
+    def __iter__(self) -> Iterator[Event | GroupSwitchover | GroupHeartbeat]:
         """Yields the events, one by one: those of each source's own stream, with the group's tokens.
 
         Raises:

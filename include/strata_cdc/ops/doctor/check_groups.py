@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.binlog.protocol.server_clocks import Server, corrections
 from strata_cdc.counted import counted
 from strata_cdc.errors import StrataError
+from strata_cdc.groups.duplicates import refuse_one_server
 from strata_cdc.groups.logged_times import HEARTBEAT_SQL, WAITS
-from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
 from strata_cdc.schema.history.historian import Gap, History
 from strata_cdc.schema.history.sql_store import SchemaStore

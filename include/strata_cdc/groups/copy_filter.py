@@ -1,5 +1,5 @@
 """Copies: which transactions of a new source are, or may be, copies of what came from an old source.
-Not here: where new sources begin (`hops.py`), excluding transactions (`chunks.py`).
+Not here: where new sources begin (`switchovers.py`), excluding transactions (`chunks.py`).
 
 MySQL's filtered replication copies a transaction with its GTID. Other copiers write what they copy in transactions of
 their own, and keep the old source's GTID set in a row of these (Vitess: `_vt.blp_checkpoint.pos`, `_vt.vreplication`).
@@ -26,7 +26,7 @@ from strata_cdc.streams.unreadable import UnreadableRows
 if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.server_clocks import Clocks
     from strata_cdc.groups.chunks import SpanTransactions
-    from strata_cdc.groups.path import Path
+    from strata_cdc.groups.membership import Membership
     from strata_cdc.position.port import Executed
 
 Batch = TypeVar("Batch", ChangeBatch, UnreadableRows)
@@ -93,13 +93,14 @@ class PositionColumn:
             ) from None
 
 
-class Copies:
+class CopyFilter:
     """Finds the copies in one group's new sources."""
 
-    def __init__(self, path: Path, clocks: Clocks, column: str | None) -> None:
-        """Takes the path through the switchovers, the servers' clocks, and `database.table.column` of the copier's
-        positions, if there is such a column."""
-        self._path, self._clocks, self._column = path, clocks, None if column is None else PositionColumn(column)
+    def __init__(self, membership: Membership, clocks: Clocks, column: str | None) -> None:
+        """Takes the group's sources, the servers' clocks, and `database.table.column` of the copier's positions, if
+        there is such a column."""
+        self._membership, self._clocks = membership, clocks
+        self._column = None if column is None else PositionColumn(column)
         self._rendering = Rendering()
         self._held: dict[str, list[StreamBatch]] = {}
         self._known: dict[str, dict[int, Executed]] = {}
@@ -124,7 +125,7 @@ class Copies:
             known.clear()
         rows, span.batches = _parted(span.batches, column)
         unread, span.unreadable = _parted(span.unreadable, column)
-        if self._path.hop_to(source) is None:
+        if self._membership.switchover_to(source) is None:
             return [span] if span else []
         rows += map(column.as_changes, unread)
         for change in self._rendering.events(StreamBatch(span.transactions, rows)):
@@ -142,13 +143,13 @@ class Copies:
 
     def sort_out(self, source: str, chunk: SpanTransactions) -> None:
         """Excludes the copies from a span's transactions, and marks what may be a copy."""
-        hop = self._path.hop_to(source)
-        if hop is None:
+        switchover = self._membership.switchover_to(source)
+        if switchover is None:
             return
-        chunk.epoch, given = self._path.number(hop), self._path.copied(source)
+        chunk.epoch, given = self._membership.number(switchover), self._membership.copied(source)
         is_copy = chunk.held_by(given)
-        until = None if hop.copied_until is None else self._clocks.latest(source, hop.copied_until)
-        may_be_copy = hop.may_be_copies(chunk.times, until)
+        until = None if switchover.copied_until is None else self._clocks.latest(source, switchover.copied_until)
+        may_be_copy = switchover.may_be_copies(chunk.times, until)
         for seq, copied in self._known.get(source, {}).items():
             # The transaction itself shows what it copies.
             at = np.flatnonzero(chunk.seqs == seq)

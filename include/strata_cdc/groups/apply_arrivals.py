@@ -7,7 +7,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from strata_cdc.groups.arrivals import EnteredHop
+from strata_cdc.groups.arrivals import EnteredSwitchover
+from strata_cdc.groups.begin_sources import switch_over
 from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.logged_times import error_ahead, refuse_ahead
 from strata_cdc.groups.readers import Ended, Proof, ReaderPosition, Unreachable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.source_position import SourcePosition
 
 
-def arrive(state: GroupState, sources: GroupSources, source: str, what: FromReader) -> None:
+def apply_arrival(state: GroupState, sources: GroupSources, source: str, what: FromReader) -> None:
     """Puts what a reader has sent into the state, and all that is known with it; nothing if its source has failed."""
     if source in state.failed:
         return
@@ -30,16 +31,16 @@ def arrive(state: GroupState, sources: GroupSources, source: str, what: FromRead
         state.watch.answers(source)
     for name, arrived in sources.arrivals.sorted_out(source, what):
         if name not in state.failed:
-            _arrive(state, sources, name, arrived)
+            _apply(state, sources, name, arrived)
 
 
-def _arrive(
-    state: GroupState, sources: GroupSources, source: str, what: SpanTransactions | EnteredHop | FromReader
+def _apply(
+    state: GroupState, sources: GroupSources, source: str, what: SpanTransactions | EnteredSwitchover | FromReader
 ) -> None:
     if isinstance(what, SpanTransactions):
         _add(state, sources, source, what)
-    elif isinstance(what, EnteredHop):
-        state.add_hop(what.hop, sources.request.path.number(what.hop), what.positions)
+    elif isinstance(what, EnteredSwitchover):
+        state.add_switchover(what.switchover, sources.request.membership.number(what.switchover), what.positions)
     elif isinstance(what, ReaderPosition):
         _note_position(state, sources, what.position)
     elif isinstance(what, Ended):
@@ -52,7 +53,7 @@ def _arrive(
 
 def _add(state: GroupState, sources: GroupSources, source: str, chunk: SpanTransactions) -> None:
     times = sources.clocks.translate(source, chunk.times)
-    if not chunk.has_commit_times and sources.request.starts.asks_servers:
+    if not chunk.has_commit_times and sources.request.bounds.asks_servers:
         error = refuse_ahead(chunk, times, sources.latest)
         if error is not None:
             state.failed[source] = error.located(source=source)
@@ -70,9 +71,9 @@ def _end(state: GroupState, sources: GroupSources, source: str, end: Ended) -> N
         state.failed[source] = end.error
         return
     state.last_commits[source] = end.last_commit
-    hop = sources.request.path.ended(source, end.position or state.progress.vector.positions.get(source))
-    if hop is not None:
-        sources.hop(state, hop)
+    switchover = sources.request.membership.ended(source, end.position or state.progress.vector.positions.get(source))
+    if switchover is not None:
+        switch_over(state, sources, switchover)
     state.merge.finish(source)
 
 
@@ -92,7 +93,7 @@ def _note_position(state: GroupState, sources: GroupSources, position: SourcePos
     if waits or source in state.progress.hidden:
         return
     reached, has_times = sources.clocks.in_group(source, position.committed_at), has_commit_times(position.position)
-    if not has_times and sources.request.starts.asks_servers and reached > sources.latest:
+    if not has_times and sources.request.bounds.asks_servers and reached > sources.latest:
         state.failed[source] = error_ahead(reached).located(source=source)
     # Without commit times, nothing that comes is before the largest time so far. With them, the commit clock of the
     # stream is in the future for a while if a server's clock has been set back.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata_cdc.errors import SettingsError, SourceDivergedError, Usage
-from strata_cdc.groups.hops import Hop, read_journal
+from strata_cdc.groups.switchovers import Switchover, read_journal
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token import Order, Token
 from strata_cdc.position.token_text import from_text
@@ -99,7 +99,7 @@ class Resharded:
         catch_up(two, whole)
         one.run_sql("STOP REPLICA; RESET REPLICA ALL; CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()")
         two.run_sql("STOP REPLICA; RESET REPLICA ALL; CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()")
-        split = Hop("split", {"whole": executed(whole)}, {"one": executed(one), "two": executed(two)})
+        split = Switchover("split", {"whole": executed(whole)}, {"one": executed(one), "two": executed(two)})
         life.write({"d1": one, "d2": two})
         # And back.
         replicate(whole, one, channel="one")
@@ -108,15 +108,15 @@ class Resharded:
         catch_up(whole, one)
         catch_up(whole, two)
         whole.run_sql("STOP REPLICA; RESET REPLICA ALL")
-        back = Hop("back", {"one": executed(one), "two": executed(two)}, {"again": executed(whole)})
+        back = Switchover("back", {"one": executed(one), "two": executed(two)}, {"again": executed(whole)})
         life.write({"d1": whole, "d2": whole})
-        self.life, self.hops = life, [split, back]
+        self.life, self.switchovers = life, [split, back]
         self.worlds = {
             name: self._world(name, server, folder)
             for name, server in {"whole": whole, "one": one, "two": two, "again": whole}.items()
         }
         journal = folder / "hops.json"
-        journal.write_text(json.dumps({"format": 1, "hops": [stored(hop) for hop in self.hops]}))
+        journal.write_text(json.dumps({"format": 1, "hops": [stored(switchover) for switchover in self.switchovers]}))
         self.group = Shards([self.worlds["again"]], journal=str(journal))
         self.group.former = [self.worlds[name] for name in ("whole", "one", "two")]
 
@@ -128,11 +128,11 @@ class Resharded:
         return world
 
 
-def stored(hop: Hop) -> dict[str, Any]:
+def stored(switchover: Switchover) -> dict[str, Any]:
     return {
-        "name": hop.name,
-        "from": {name: str(found) for name, found in hop.old.items()},
-        "to": {name: str(found) for name, found in hop.new.items()},
+        "name": switchover.name,
+        "from": {name: str(found) for name, found in switchover.old.items()},
+        "to": {name: str(found) for name, found in switchover.new.items()},
     }
 
 
@@ -152,8 +152,10 @@ def values(lines: list[dict[str, Any]]) -> list[str]:
 
 def test_each_row_comes_once_and_in_its_order(resharded: Resharded, whole):
     assert values(whole) == resharded.life.values
-    hops = [line for line in whole if "hop" in line]
-    assert [(hop["hop"], hop["epoch"], hop["from"], hop["to"]) for hop in hops] == [
+    switchovers = [line for line in whole if "hop" in line]
+    assert [
+        (switchover["hop"], switchover["epoch"], switchover["from"], switchover["to"]) for switchover in switchovers
+    ] == [
         ("split", 1, ["whole"], ["one", "two"]),
         ("back", 2, ["one", "two"], ["again"]),
     ]
@@ -170,8 +172,8 @@ def test_without_hops_copies_are_refused(resharded: Resharded):
 
 
 def test_a_reader_goes_on_behind_any_line_over_hops(resharded: Resharded, whole):
-    hops = [at for at, line in enumerate(whole) if "hop" in line]
-    near = {at + off for at in hops for off in (-1, 0)}
+    switchovers = [at for at, line in enumerate(whole) if "hop" in line]
+    near = {at + off for at in switchovers for off in (-1, 0)}
     for at in sorted(near | {0, len(whole) - 1}):
         found = changes(resharded.group.lines(whole[at]["token"]))
         assert found == changes(whole[at + 1 :]), whole[at]
@@ -179,23 +181,23 @@ def test_a_reader_goes_on_behind_any_line_over_hops(resharded: Resharded, whole)
 
 def test_what_the_old_sources_had_is_in_the_tokens_of_the_new_ones(resharded: Resharded, whole):
     """A reader of a new source alone has what was written to the old one, as far as it was copied with its GTIDs."""
-    split, back = resharded.hops
+    split, back = resharded.switchovers
     at = {line["hop"]: number for number, line in enumerate(whole) if "hop" in line}
     written = {"split": ("whole", split.old["whole"] & split.new["one"]), "back": ("one", back.old["one"])}
     stranger = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1")
-    for hop, source in (("split", "one"), ("back", "again")):
-        [*others, last] = [line for line in whole[at[hop] :] if line.get("source", source) == source]
+    for switchover, source in (("split", "one"), ("back", "again")):
+        [*others, last] = [line for line in whole[at[switchover] :] if line.get("source", source) == source]
         for line in (*others[:3], last):
             alone = Token((next(one for one in from_text(line["token"]).places if one.source == source),))
-            name, position = written[hop]
+            name, position = written[switchover]
             assert position
             assert Token.of(name, position).compare(alone) is Order.BEFORE, line
             assert Token.of(name, position | stranger).compare(alone) is Order.UNKNOWN
 
 
 def test_vitess_5746_new_ones_begin_when_all_old_ones_have_ended(whole):
-    hops = [at for at, line in enumerate(whole) if "hop" in line]
-    for at in hops:
+    switchovers = [at for at, line in enumerate(whole) if "hop" in line]
+    for at in switchovers:
         for source in whole[at]["from"]:
             assert all(line.get("source") != source for line in whole[at:])
         for source in whole[at]["to"]:
@@ -248,16 +250,16 @@ def test_now_is_behind_all_hops(resharded: Resharded):
 
 
 def test_the_same_hop_twice_is_one(resharded: Resharded, whole):
-    found = resharded.group.lines(hops=[*resharded.hops, *resharded.hops])
+    found = resharded.group.lines(switchovers=[*resharded.switchovers, *resharded.switchovers])
     assert changes(found)[: len(whole)] == changes(whole)
 
 
 def test_a_position_that_nobody_has(resharded: Resharded):
-    [split, back] = resharded.hops
+    [split, back] = resharded.switchovers
     uuid = str(split.old["whole"]).split(":")[0]
-    wrong = Hop("split", {"whole": GtidSet.parse(f"{uuid}:1-99999")}, split.new)
+    wrong = Switchover("split", {"whole": GtidSet.parse(f"{uuid}:1-99999")}, split.new)
     with pytest.raises(SourceDivergedError, match="the hop 'split' names a position that nobody has") as caught:
-        resharded.group.lines(hops=[wrong, back])
+        resharded.group.lines(switchovers=[wrong, back])
     assert caught.value.source == "whole"
 
 
@@ -296,7 +298,7 @@ def test_journals_that_are_wrong(resharded: Resharded, tmp_path, name):
 
 def test_two_different_hops_of_one_name(resharded: Resharded, tmp_path):
     path = tmp_path / "hops.json"
-    two = [stored(resharded.hops[0]), {**stored(resharded.hops[0]), "to": {"one": ""}}]
+    two = [stored(resharded.switchovers[0]), {**stored(resharded.switchovers[0]), "to": {"one": ""}}]
     path.write_text(json.dumps({"format": 1, "hops": two}))
     with pytest.raises(SettingsError, match="two hops 'split' that are different"):
         read_journal(str(path))

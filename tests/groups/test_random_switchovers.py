@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata_cdc.groups.hops import Hop
+from strata_cdc.groups.switchovers import Switchover
 from strata_cdc.position.sets import GtidSet
 from tests.groups.following import KilledReader
-from tests.groups.test_hops import Life, catch_up, execute, executed, replicate, stored, values
+from tests.groups.test_switchovers import Life, catch_up, execute, executed, replicate, stored, values
 from tests.groups.world import Shards, changes
 from tests.mysql_server import launch
 from tests.streams.world import World
@@ -47,14 +47,14 @@ class Cluster:
         self.names = {first: f"e0_{first}"}
         """By server: what it is called as a source."""
         self.worlds = {self.names[first]: self._world(first, self.names[first])}
-        self.hops: list[Hop] = []
+        self.switchovers: list[Switchover] = []
 
     def write(self, count: int) -> None:
         self.life.write({database: self.servers[name] for database, name in self.holders.items()}, count)
 
-    def hop(self) -> None:
+    def switchover(self) -> None:
         """The databases go to servers that have neither now: split, moved as a whole, or merged."""
-        number, old = len(self.hops) + 1, dict(self.holders)
+        number, old = len(self.switchovers) + 1, dict(self.holders)
         free = sorted(set(self.servers) - set(old.values()))
         self.chance.shuffle(free)
         self.holders = {database: free[at % len(free)] for at, database in enumerate(DATABASES)}
@@ -78,14 +78,14 @@ class Cluster:
         self.names = {name: f"e{number}_{name}" for name in new}
         self.worlds |= {name: self._world(server, name) for server, name in self.names.items()}
         entered = {self.names[name]: executed(self.servers[name]) for name in new}
-        self.hops.append(Hop(f"hop {number}", left, entered))
+        self.switchovers.append(Switchover(f"hop {number}", left, entered))
 
     def _bring(self, target: str, old: dict[str, str]) -> None:
         """Gives a server its databases: a copy of their rows, which is in no binlog, and behind it replication with
         filters, while somebody writes."""
         replica = self.servers[target]
         mine = [database for database in DATABASES if self.holders[database] == target]
-        if self.hops:
+        if self.switchovers:
             self._renew(replica)
         sources = sorted({old[database] for database in mine})
         make_tables(replica, mine)
@@ -123,7 +123,7 @@ class Cluster:
     def group(self) -> Shards:
         current = [self.worlds[name] for name in sorted(self.names.values())]
         journal = self.folder / "hops.json"
-        journal.write_text(json.dumps({"format": 2, "hops": [stored(hop) for hop in self.hops]}))
+        journal.write_text(json.dumps({"format": 2, "hops": [stored(switchover) for switchover in self.switchovers]}))
         former = [world for name, world in sorted(self.worlds.items()) if name not in self.names.values()]
         return Shards(current, former=former, journal=str(journal))
 
@@ -154,7 +154,7 @@ def test_random_hops_with_kills_of_readers_and_servers(servers: dict[str, MysqlS
         time.sleep(cluster.chance.random())
         reader.kill()
         if number < HOPS:
-            cluster.hop()
+            cluster.switchover()
             cluster.write(3)
     group = cluster.group()
     reader.start(group.sources, group.former, tmp_path / "hops.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata_cdc.groups.vector import GroupPosition
+from strata_cdc.groups.group_position import GroupPosition
 from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token import Order, Token

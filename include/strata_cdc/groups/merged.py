@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 What = TypeVar("What")
 
 
-class DueChunk(NamedTuple, Generic[What]):
+class MergedChunk(NamedTuple, Generic[What]):
     """Consecutive transactions of one chunk of a source."""
 
     source: str
@@ -34,10 +34,10 @@ class DueChunk(NamedTuple, Generic[What]):
         return self.begin + len(self.times)
 
 
-class DueTransactions(Generic[What]):
+class MergedTransactions(Generic[What]):
     """The transactions that are due."""
 
-    def __init__(self, parts: Sequence[DueChunk[What]], ranks: Sequence[Ints] | None = None) -> None:
+    def __init__(self, parts: Sequence[MergedChunk[What]], ranks: Sequence[Ints] | None = None) -> None:
         """Takes the parts, and finds the order.
 
         Args:
@@ -51,7 +51,7 @@ class DueTransactions(Generic[What]):
     def __len__(self) -> int:
         return sum(len(part.times) for part in self.parts)
 
-    def __iter__(self) -> Iterator[DueChunk[What]]:
+    def __iter__(self) -> Iterator[MergedChunk[What]]:
         """Yields the transactions in order: of each source as many at once as have none of another source between
         them."""
         owners, ordinals = self.by_rank
@@ -59,7 +59,7 @@ class DueTransactions(Generic[What]):
         for begin, end in pairwise(borders):
             part, first = self.parts[owners[begin]], int(ordinals[begin])
             times = part.times[first : first + end - begin]
-            yield DueChunk(part.source, part.chunk, part.begin + first, times)
+            yield MergedChunk(part.source, part.chunk, part.begin + first, times)
 
     @cached_property
     def by_rank(self) -> tuple[Ints, Ints]:
@@ -70,18 +70,18 @@ class DueTransactions(Generic[What]):
             ordinals[ranks] = np.arange(len(ranks))
         return owners, ordinals
 
-    def between(self, begin: int, end: int) -> DueTransactions[What]:
+    def between(self, begin: int, end: int) -> MergedTransactions[What]:
         """Returns the transactions with the ranks from `begin` to the last before `end`."""
         parts, ranks_between = [], []
         for part, ranks in zip(self.parts, self.ranks, strict=True):
             first, stop = np.searchsorted(ranks, [begin, end]).tolist()
             if first < stop:
-                parts.append(DueChunk(part.source, part.chunk, part.begin + first, part.times[first:stop]))
+                parts.append(MergedChunk(part.source, part.chunk, part.begin + first, part.times[first:stop]))
                 ranks_between.append(ranks[first:stop] - begin)
-        return DueTransactions(parts, ranks_between)
+        return MergedTransactions(parts, ranks_between)
 
 
-def _ranks(parts: Sequence[DueChunk[What]]) -> list[Ints]:
+def _ranks(parts: Sequence[MergedChunk[What]]) -> list[Ints]:
     if len(parts) < 2:
         return [np.arange(len(part.times)) for part in parts]
     times = np.concatenate([part.times for part in parts])

@@ -3,7 +3,7 @@ Not here: what tokens mean (`position/token.py`), the form of their text (`posit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
@@ -65,10 +65,6 @@ class GroupPosition:
             return self.moved(position).inside(position)
         packed = {**self.packed, position.source: packed_place(position)}
         return StepTexts(tuple(packed.values()), list(packed).index(position.source))
-
-
-NOWHERE: Final = GroupPosition({}, {})
-"""The position without any source."""
 
 
 def inside_of(transaction: StreamTransaction, steps: int) -> SourcePosition:

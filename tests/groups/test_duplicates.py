@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.errors import SettingsError
-from strata_cdc.groups.twice import Given, refuse_one_server
+from strata_cdc.groups.duplicates import SeenTransactions, refuse_one_server
 from strata_cdc.position.sets import Gtid, Sid
 from tests.position.test_sets import A, B
 
@@ -40,7 +40,7 @@ GTIDS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40)), min_size=1, m
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), GTIDS), max_size=12))
 def test_a_transaction_of_two_sources_is_refused_and_no_other(arrivals: list[tuple[str, list[tuple[int, int]]]]):
-    known, seen = dict[tuple[int, int], str](), Given("orders")
+    known, seen = dict[tuple[int, int], str](), SeenTransactions("orders")
     for source, gtids in arrivals:
         of_another = {one: known[one] for one in gtids if known.get(one, source) != source}
         if not of_another:

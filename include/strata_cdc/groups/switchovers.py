@@ -1,6 +1,6 @@
-"""Switchovers (in the code and in journals: hops): new sources take over from old sources, at positions that a journal
-or two tokens name (resharding, and back).
-Not here: following them in a stream (`path.py`), the merge (`merge.py`), copies (`copies.py`).
+"""Switchovers (in journals and options: hops): new sources take over from old sources, at positions that a journal or
+two tokens name (resharding, and back).
+Not here: following them in a stream (`membership.py`), the merge (`merge.py`), copies (`copy_filter.py`).
 
 A journal is a file of JSON:
 
@@ -47,7 +47,7 @@ _Name = Annotated[str, Meta(min_length=1)]
 _Positions = Annotated[dict[_Name, str | None], Meta(min_length=1)]
 
 
-class Hop(Struct, frozen=True):
+class Switchover(Struct, frozen=True):
     """A switchover: new sources take over from old sources."""
 
     name: str
@@ -81,7 +81,7 @@ class Hop(Struct, frozen=True):
         return np.full(len(committed_at), self.is_by_time)
 
 
-def hop_between(old: str, new: str, name: str) -> Hop:
+def switchover_between(old: str, new: str, name: str) -> Switchover:
     """Makes the switchover between two tokens that the user has.
 
     Args:
@@ -93,19 +93,19 @@ def hop_between(old: str, new: str, name: str) -> Hop:
         InvalidTokenError: One of the texts is not a token.
         Usage: A position is inside a transaction, or of a source without GTIDs.
     """
-    return Hop(name, _positions(old), _positions(new))
+    return Switchover(name, _positions(old), _positions(new))
 
 
-def hops_by_hand(pairs: Iterable[str]) -> list[Hop]:
+def switchovers_by_hand(pairs: Iterable[str]) -> list[Switchover]:
     """Makes the switchovers between tokens that the user wrote as `FROM,TO`. Raises the same errors as
-    `hop_between`."""
-    hops = []
+    `switchover_between`."""
+    switchovers = []
     for number, pair in enumerate(pairs, start=1):
         old, comma, new = pair.partition(",")
         if not comma:
             raise Usage("a hop is between two tokens", remedy="Write it as --hop FROM,TO.")
-        hops.append(hop_between(old, new, f"by hand {number}"))
-    return hops
+        switchovers.append(switchover_between(old, new, f"by hand {number}"))
+    return switchovers
 
 
 def _positions(token: str) -> dict[str, Executed]:
@@ -121,7 +121,7 @@ def _positions(token: str) -> dict[str, Executed]:
     return positions
 
 
-class _StoredHop(Struct, forbid_unknown_fields=True):
+class _StoredSwitchover(Struct, forbid_unknown_fields=True):
     name: _Name
     old: _Positions = msgspec.field(name="from")
     new: _Positions = msgspec.field(name="to")
@@ -130,10 +130,10 @@ class _StoredHop(Struct, forbid_unknown_fields=True):
 
 class _Journal(Struct, forbid_unknown_fields=True):
     format: int
-    hops: list[_StoredHop] = []
+    switchovers: list[_StoredSwitchover] = msgspec.field(name="hops", default_factory=list)
 
 
-def read_journal(path: str) -> list[Hop]:
+def read_journal(path: str) -> list[Switchover]:
     """Reads the switchovers of a journal, in their order. If the same switchover is written twice, it counts once.
 
     Raises:
@@ -149,28 +149,30 @@ def read_journal(path: str) -> list[Hop]:
         raise SettingsError(
             f"the journal has format {journal.format}", file=path, remedy="Use a newer version of Strata."
         )
-    return once([_read(stored, path) for stored in journal.hops], path)
+    return once([_read(stored, path) for stored in journal.switchovers], path)
 
 
-def once(hops: Iterable[Hop], path: str | None = None) -> list[Hop]:
+def once(switchovers: Iterable[Switchover], path: str | None = None) -> list[Switchover]:
     """Returns each switchover once, in order.
 
     Raises:
         SettingsError: Two switchovers with the same name are different, or a source takes over twice.
     """
-    known: dict[str, Hop] = {}
-    for hop in hops:
-        if known.setdefault(hop.name, hop) != hop:
-            raise _wrong(f"the journal has two hops {hop.name!r} that are different", path)
+    known: dict[str, Switchover] = {}
+    for switchover in switchovers:
+        if known.setdefault(switchover.name, switchover) != switchover:
+            raise _wrong(f"the journal has two hops {switchover.name!r} that are different", path)
     _check(list(known.values()), path)
     return list(known.values())
 
 
-def check_names(hops: Sequence[Hop], current: Collection[str], known: Collection[str], path: str | None) -> None:
+def check_names(
+    switchovers: Sequence[Switchover], current: Collection[str], known: Collection[str], path: str | None
+) -> None:
     """Checks switchovers against the sources that there are.
 
     Args:
-        hops: The switchovers, in order.
+        switchovers: The switchovers, in order.
         current: Sources of the group.
         known: All sources of the settings.
         path: Path of the journal.
@@ -178,55 +180,59 @@ def check_names(hops: Sequence[Hop], current: Collection[str], known: Collection
     Raises:
         SettingsError: A source is not known, or the switchovers do not lead to the group's sources.
     """
-    for hop in hops:
-        unknown = sorted({*hop.old, *hop.new} - set(known))
+    for switchover in switchovers:
+        unknown = sorted({*switchover.old, *switchover.new} - set(known))
         if unknown:
             raise _wrong(
-                f"the hop {hop.name!r} names {', '.join(unknown)}, which the settings do not have "
+                f"the hop {switchover.name!r} names {', '.join(unknown)}, which the settings do not have "
                 "as a server outside of other groups",
                 path,
             )
-    left = {source for hop in hops for source in hop.new} - {source for hop in hops for source in hop.old}
-    if left - set(current):
-        raise _wrong(f"a hop leads to {', '.join(sorted(left - set(current)))}, which the group does not have", path)
-    gone = {source for hop in hops for source in hop.old} & set(current)
+    old = {source for switchover in switchovers for source in switchover.old}
+    new = {source for switchover in switchovers for source in switchover.new}
+    missing = new - old - set(current)
+    if missing:
+        raise _wrong(f"a hop leads to {', '.join(sorted(missing))}, which the group does not have", path)
+    gone = old & set(current)
     if gone:
         raise _wrong(f"a hop leaves {', '.join(sorted(gone))}, which the group still has", path)
 
 
-def _check(hops: Sequence[Hop], path: str | None) -> None:
+def _check(switchovers: Sequence[Switchover], path: str | None) -> None:
     left: set[str] = set()
     entered: set[str] = set()
-    for hop in hops:
-        _check_positions(hop, path)
+    for switchover in switchovers:
+        _check_positions(switchover, path)
         twice = sorted(
-            (hop.old.keys() & left) | (hop.new.keys() & (entered | left)) | (hop.old.keys() & hop.new.keys())
+            (switchover.old.keys() & left)
+            | (switchover.new.keys() & (entered | left))
+            | (switchover.old.keys() & switchover.new.keys())
         )
         if twice:
             raise _wrong(
-                f"the hop {hop.name!r} leaves or enters {', '.join(twice)} once more: a server that comes back "
+                f"the hop {switchover.name!r} leaves or enters {', '.join(twice)} once more: a server that comes back "
                 "needs another name as a source",
                 path,
             )
-        left |= hop.old.keys()
-        entered |= hop.new.keys()
+        left |= switchover.old.keys()
+        entered |= switchover.new.keys()
 
 
-def _check_positions(hop: Hop, path: str | None) -> None:
-    for side, positions in (("from", hop.old), ("to", hop.new)):
+def _check_positions(switchover: Switchover, path: str | None) -> None:
+    for side, positions in (("from", switchover.old), ("to", switchover.new)):
         if len({position is None for position in positions.values()}) > 1:
-            raise _wrong(f"the hop {hop.name!r} has positions of some sources in {side!r} and not of all", path)
-    if None in hop.old.values() and not hop.is_by_time:
+            raise _wrong(f"the hop {switchover.name!r} has positions of some sources in {side!r} and not of all", path)
+    if None in switchover.old.values() and not switchover.is_by_time:
         raise _wrong(
-            f"the hop {hop.name!r} says where the new sources begin and not where the old ones end: what is between "
-            "would be lost",
+            f"the hop {switchover.name!r} says where the new sources begin and not where the old ones end: what is "
+            "between would be lost",
             path,
         )
-    if hop.copied_until is not None and not hop.is_by_time:
-        raise _wrong(f"the hop {hop.name!r} has positions, so that copied_until says nothing", path)
+    if switchover.copied_until is not None and not switchover.is_by_time:
+        raise _wrong(f"the hop {switchover.name!r} has positions, so that copied_until says nothing", path)
 
 
-def _read(stored: _StoredHop, path: str) -> Hop:
+def _read(stored: _StoredSwitchover, path: str) -> Switchover:
     try:
         old, new = _parsed(stored.old), _parsed(stored.new)
     except InvalidGtidSetError as error:
@@ -234,7 +240,7 @@ def _read(stored: _StoredHop, path: str) -> Hop:
     time = stored.copied_until
     if time is not None and time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return Hop(stored.name, old, new, None if time is None else micros(time))
+    return Switchover(stored.name, old, new, None if time is None else micros(time))
 
 
 def _parsed(positions: Mapping[str, str | None]) -> dict[str, Executed | None]:

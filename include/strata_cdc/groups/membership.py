@@ -1,6 +1,5 @@
-"""The path of a group's stream through its switchovers: which sources are read now, and which sources take over when
-these end.
-Not here: what a journal contains (`hops.py`), reading (`stream.py`)."""
+"""The sources that a group has at a moment of its stream: switchovers let new sources take over when others end.
+Not here: what a journal contains (`switchovers.py`), reading (`stream.py`)."""
 
 from __future__ import annotations
 
@@ -18,25 +17,27 @@ from strata_cdc.streams.positions import Edge
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from strata_cdc.groups.hops import Hop
+    from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.position.port import Executed
     from strata_cdc.streams.request import StreamedSource
 
 
-class Path:
+class Membership:
     """Which sources are read at a moment. Each switchover begins an epoch; epochs are counted from 1."""
 
-    def __init__(self, hops: Sequence[Hop], sources: Mapping[str, StreamedSource], current: Collection[str]) -> None:
+    def __init__(
+        self, switchovers: Sequence[Switchover], sources: Mapping[str, StreamedSource], current: Collection[str]
+    ) -> None:
         """Begins before all switchovers; `begin_past` moves on.
 
         Args:
-            hops: The switchovers, in order.
+            switchovers: The switchovers, in order.
             sources: All sources that may be read, by name.
             current: Names of the sources that the group has after all switchovers.
         """
-        self._hops, self._sources = list(hops), sources
-        left = {source for hop in hops for source in hop.old}
-        entered = {source for hop in hops for source in hop.new}
+        self._switchovers, self._sources = list(switchovers), sources
+        left = {source for switchover in switchovers for source in switchover.old}
+        entered = {source for switchover in switchovers for source in switchover.new}
         self.active = sorted((set(current) | left) - entered)
         self._done: set[str] = set()
         self._ended: dict[str, Executed] = {}
@@ -49,10 +50,10 @@ class Path:
         Args:
             positions: The positions of the token, by source.
         """
-        for hop in self._hops:
-            if hop.new.keys() <= positions.keys():
-                self._pass(hop)
-                ends = {name: positions[name].position for name in hop.old if name in positions}
+        for switchover in self._switchovers:
+            if switchover.new.keys() <= positions.keys():
+                self._pass(switchover)
+                ends = {name: positions[name].position for name in switchover.old if name in positions}
                 self._ended.update({name: end for name, end in ends.items() if is_executed(end)})
 
     def end_with(self, named: Collection[str]) -> None:
@@ -61,64 +62,64 @@ class Path:
 
     def pass_all(self) -> None:
         """Passes all switchovers."""
-        for hop in self._hops:
-            self._pass(hop)
+        for switchover in self._switchovers:
+            self._pass(switchover)
 
     @property
     def has_passed_all(self) -> bool:
         """Whether no switchover is to come."""
-        return len(self._done) == len(self._hops)
+        return len(self._done) == len(self._switchovers)
 
     @property
     def names(self) -> set[str]:
         """All sources that are read now, were read, or will be read."""
-        return {*self.active, *(source for hop in self._hops for source in (*hop.old, *hop.new))}
+        return set(self.active).union(*((*switchover.old, *switchover.new) for switchover in self._switchovers))
 
-    def hop_to(self, source: str) -> Hop | None:
+    def switchover_to(self, source: str) -> Switchover | None:
         """Returns the switchover with which a source came; None for a first source."""
-        return next((hop for hop in self._hops if source in hop.new), None)
+        return next((switchover for switchover in self._switchovers if source in switchover.new), None)
 
     def epoch(self, source: str) -> int:
         """Returns the number of that switchover, from 1; 0 for a first source."""
-        hop = self.hop_to(source)
-        return 0 if hop is None else self.number(hop)
+        switchover = self.switchover_to(source)
+        return 0 if switchover is None else self.number(switchover)
 
     def end(self, source: str) -> Executed | Edge | None:
         """Returns the position of a source after which nothing of it is wanted; None: everything is wanted."""
-        hop = self._hop_from(source)
-        if hop is None:
+        switchover = self._switchover_from(source)
+        if switchover is None:
             return None
-        position = hop.old[source]
+        position = switchover.old[source]
         return Edge.LANDED if position is None else position
 
     def copied(self, source: str) -> Executed:
         """Returns the transactions that came from the sources before this one."""
-        hop = self.hop_to(source)
-        if hop is None:
+        switchover = self.switchover_to(source)
+        if switchover is None:
             return NOTHING
-        return reduce(or_, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
+        return reduce(or_, (self._ended[name] for name in switchover.old if name in self._ended), switchover.copied)
 
-    def ended(self, source: str, end: SourcePosition | None) -> Hop | None:
+    def ended(self, source: str, end: SourcePosition | None) -> Switchover | None:
         """Notes that a source has ended; returns the switchover that is now due: all of its old sources have reached
         their positions."""
-        hop = self._hop_from(source)
-        if hop is None or hop.name in self._done:
+        switchover = self._switchover_from(source)
+        if switchover is None or switchover.name in self._done:
             return None
         # A source of which nothing has ever landed has no position.
         position = end.position if end else NOTHING
-        if not is_executed(position) or not (hop.old[source] or NOTHING) <= position:
+        if not is_executed(position) or not (switchover.old[source] or NOTHING) <= position:
             return None
         self._ended[source] = position
-        is_last = self._last is not None and not hop.new.keys() <= set(self._last)
-        if is_last or not hop.old.keys() <= self._ended.keys():
+        is_last = self._last is not None and not switchover.new.keys() <= set(self._last)
+        if is_last or not switchover.old.keys() <= self._ended.keys():
             return None
-        self._pass(hop)
-        return hop
+        self._pass(switchover)
+        return switchover
 
     def position_of(self, source: str) -> SourcePosition | None:
         """Returns the position of a new source when it takes over; None: only the time is known."""
-        hop = self.hop_to(source)
-        position = None if hop is None else hop.new[source]
+        switchover = self.switchover_to(source)
+        position = None if switchover is None else switchover.new[source]
         if position is None:
             return None
         origins = kept_origins(self.copied_from(source), position)
@@ -128,16 +129,16 @@ class Path:
         """Returns the sources whose transactions a source has as copies, with their GTIDs; and their lineages. These
         are the sources of its settings; and of the sources from which it takes over, those with transactions that it
         also had when it took over."""
-        lineages, hop = dict(self._sources[source].copied_from), self.hop_to(source)
-        has = None if hop is None else hop.new[source]
-        for name, end in hop.old.items() if hop and has else ():
+        lineages, switchover = dict(self._sources[source].copied_from), self.switchover_to(source)
+        has = None if switchover is None else switchover.new[source]
+        for name, end in switchover.old.items() if switchover and has else ():
             if end is not None and has is not None and end & has:
                 lineages.setdefault(name, self._sources[name].lineage)
         return lineages
 
-    def number(self, hop: Hop) -> int:
+    def number(self, switchover: Switchover) -> int:
         """Returns the epoch that a switchover begins, from 1."""
-        return self._hops.index(hop) + 1
+        return self._switchovers.index(switchover) + 1
 
     def refuse_unknown(self) -> None:
         """Checks that the positions of the coming switchovers exist in the lake or on the server.
@@ -145,12 +146,13 @@ class Path:
         Raises:
             SourceDivergedError: Neither the lake nor the server has a position.
         """
-        for hop in self._hops:
-            for name, position in {**hop.old, **hop.new}.items() if hop.name not in self._done else ():
+        for switchover in self._switchovers:
+            positions = {} if switchover.name in self._done else {**switchover.old, **switchover.new}
+            for name, position in positions.items():
                 if position is not None:
-                    self._refuse(hop, self._sources[name], position)
+                    self._refuse(switchover, self._sources[name], position)
 
-    def _refuse(self, hop: Hop, source: StreamedSource, position: Executed) -> None:
+    def _refuse(self, switchover: Switchover, source: StreamedSource, position: Executed) -> None:
         landed = LandedStream.open(source.lake, source.name)
         lost = position - landed.executed() if landed.segments else position
         if not lost:
@@ -164,17 +166,17 @@ class Path:
             server.close()
         if lost:
             raise SourceDivergedError(
-                f"the hop {hop.name!r} names a position that nobody has",
+                f"the hop {switchover.name!r} names a position that nobody has",
                 source=source.name,
                 gtid=str(lost),
                 remedy="Take `SELECT @@GLOBAL.gtid_executed` of the server when nobody writes to it any more.",
             )
 
-    def _hop_from(self, source: str) -> Hop | None:
-        return next((hop for hop in self._hops if source in hop.old), None)
+    def _switchover_from(self, source: str) -> Switchover | None:
+        return next((switchover for switchover in self._switchovers if source in switchover.old), None)
 
-    def _pass(self, hop: Hop) -> None:
-        if hop.name in self._done:
+    def _pass(self, switchover: Switchover) -> None:
+        if switchover.name in self._done:
             return
-        self._done.add(hop.name)
-        self.active = sorted((set(self.active) - hop.old.keys()) | hop.new.keys())
+        self._done.add(switchover.name)
+        self.active = sorted((set(self.active) - switchover.old.keys()) | switchover.new.keys())

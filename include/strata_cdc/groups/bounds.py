@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.server_clocks import Clocks
     from strata_cdc.binlog.protocol.server_now import ServerNow
-    from strata_cdc.groups.path import Path
+    from strata_cdc.groups.membership import Membership
     from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.positions import Bound, Start
@@ -32,13 +32,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"\s*\d{4}-\d\d-\d\d([T ].*)?")
 
 
-class Starts:
+class GroupBounds:
     """Where each source of a group begins and ends."""
 
     def __init__(
         self,
         group: str,
-        path: Path,
+        membership: Membership,
         sources: Mapping[str, StreamedSource],
         start: str | Mapping[str, ServerNow],
         until: str | None,
@@ -46,8 +46,8 @@ class Starts:
         """Takes what the user wrote.
 
         Args:
-            path: Path of the group, before all switchovers; it is moved to where the stream begins.
-            sources: All sources that the path may use.
+            membership: The group's sources before all switchovers; it is moved to where the stream begins.
+            sources: All sources that the group may have.
             start: Where to begin; or what servers reported at an earlier `now`: the other servers report it when their
                 streams open.
             until: Where to end.
@@ -55,20 +55,20 @@ class Starts:
         Raises:
             Usage: The position means nothing for a group, or is a token that does not name all of its sources.
         """
-        self._group, self._path, self._sources = group, path, sources
+        self._group, self._membership, self._sources = group, membership, sources
         self._asked: Mapping[str, ServerNow] = {} if isinstance(start, str) else start
         self._start = self._bound(start) if isinstance(start, str) else Edge.NOW
         if isinstance(self._start, Edge) and self._start is not Edge.BEGINNING:
-            path.pass_all()
+            membership.pass_all()
         elif isinstance(self._start, dict):
-            path.begin_past(self._start)
+            membership.begin_past(self._start)
             self._refuse_missing(self._start)
         self._until = self._bound(until) if until is not None else None
         if isinstance(self._until, dict):
-            path.end_with(self._until)
+            membership.end_with(self._until)
         self._times: dict[str, int | None] = {}
         for bound in (self._start, self._until):
-            if isinstance(bound, datetime) and not path.has_passed_all:
+            if isinstance(bound, datetime) and not membership.has_passed_all:
                 raise Usage(
                     "a time does not say on which side of a hop it is",
                     remedy="Give a token of the group, `now` or `beginning`.",
@@ -99,7 +99,7 @@ class Starts:
                 ", ".join(unknown),
             )
 
-    def bounds(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
+    def of_source(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
         """Returns where one source begins and ends; times are in the group's time.
 
         Raises:
@@ -114,16 +114,16 @@ class Starts:
         elif source in self._times:
             begin = self._begin_at_time(source, self._times[source])
         else:
-            of_hop = self._path.position_of(source)
-            is_of_hop = isinstance(self._start, dict) or self._start is Edge.BEGINNING
-            begin = of_hop if of_hop and is_of_hop else _in_its_time(self._edge(), source, clocks)
+            taken_over = self._membership.position_of(source)
+            is_followed = isinstance(self._start, dict) or self._start is Edge.BEGINNING
+            begin = taken_over if taken_over and is_followed else _in_its_time(self._edge(), source, clocks)
         return begin, self._end(source, clocks)
 
     def _begin_at_time(self, source: str, time: int | None) -> Bound:
         landed = LandedStream.open(self._sources[source].lake, source)
         earliest = _earliest(landed)
         gone = self._gone(landed, source)
-        lost = gone - self._path.copied(source)
+        lost = gone - self._membership.copied(source)
         if lost and (time is None or earliest is None or time <= earliest):
             raise BinlogPurgedError(
                 "it takes over from other sources at a time, since nobody knows its position, and what it had then may "
@@ -154,14 +154,14 @@ class Starts:
             raise error.located(source=source) from None
 
     def _end(self, source: str, clocks: Clocks) -> Bound | None:
-        hop = self._path.end(source)
+        end = self._membership.end(source)
         if isinstance(self._until, dict):
             until = self._until.get(source)
             executed = until.executed() if until is not None else None
-            is_earlier = executed is not None and (isinstance(hop, Edge) or (hop is not None and executed <= hop))
-            return until if hop is None or is_earlier else hop
-        if hop is not None or self._until is None:
-            return hop
+            is_earlier = executed is not None and (isinstance(end, Edge) or (end is not None and executed <= end))
+            return until if end is None or is_earlier else end
+        if end is not None or self._until is None:
+            return end
         return _in_its_time(self._until, source, clocks)
 
     def least(self, source: str, clocks: Clocks) -> int:
@@ -173,9 +173,10 @@ class Starts:
         positions = self._start if isinstance(self._start, dict) else {}
         is_known = source in positions and has_commit_times(positions[source].position)
         begin = clocks.in_group(source, positions[source].committed_at) if is_known else 0
-        hop = self._path.hop_to(source)
-        # After a switchover, the old sources have the time of the switchover (`HopStart`).
-        ended = max((positions[name].committed_at for name in hop.old if name in positions), default=0) if hop else 0
+        switchover = self._membership.switchover_to(source)
+        # After a switchover, the old sources have the time of the switchover (`SwitchoverChunk`).
+        old = [positions[name] for name in (switchover.old if switchover else ()) if name in positions]
+        ended = max((position.committed_at for position in old), default=0)
         return max(ended, begin if 0 < begin <= clocks.now() else 0)
 
     def _edge(self) -> Edge | datetime:
@@ -196,7 +197,7 @@ class Starts:
 
     def _of_token(self, text: str) -> dict[str, SourcePosition]:
         token = from_text(text)
-        others = sorted({position.source for position in token.places} - self._path.names)
+        others = sorted({position.source for position in token.places} - self._membership.names)
         if others:
             raise Usage(
                 f"the token names {', '.join(others)}, which the group {self._group} does not have",
@@ -212,7 +213,7 @@ class Starts:
         return positions
 
     def _refuse_missing(self, sources: Collection[str]) -> None:
-        missing = sorted(set(self._path.active) - set(sources))
+        missing = sorted(set(self._membership.active) - set(sources))
         if missing:
             raise Usage(
                 f"the token says nothing of {', '.join(missing)}, which the group {self._group} has",

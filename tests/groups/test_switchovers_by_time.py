@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from strata_cdc.binlog.protocol.server_clocks import Clocks, ServerMoment
 from strata_cdc.errors import BinlogPurgedError
-from strata_cdc.groups.hops import Hop
+from strata_cdc.groups.switchovers import Switchover
 from strata_cdc.position.sets import GtidSet
 from tests.groups.conftest import set_clock
-from tests.groups.test_hops import execute
+from tests.groups.test_switchovers import execute
 from tests.groups.world import Shards, changes, lines_of
 from tests.streams.world import World
 
@@ -96,7 +96,7 @@ class Life:
         self.folder, self.chance = folder, chance
         self.written: list[str] = []
         self.waiting: list[int] = []
-        self.hop = Hop("split", {"whole": None}, {"even": None, "odd": None})
+        self.switchover = Switchover("split", {"whole": None}, {"even": None, "odd": None})
         for server in self.servers.values():
             server.run_sql(
                 "DROP DATABASE IF EXISTS d; RESET BINARY LOGS AND GTIDS; CREATE DATABASE d;"
@@ -166,10 +166,12 @@ def test_nothing_is_lost_over_a_hop_by_time_and_nothing_comes_twice_unsaid(clock
         life.copy(100)
         life.write(chance.randint(0, 3), to_new=True)
         group = Shards(life.worlds("even", "odd"), former=[whole], clock_bound=2_000_000)
-        lines = changes(group.lines(hops=[life.hop], until=until))
+        lines = changes(group.lines(switchovers=[life.switchover], until=until))
         assert_whole(life, lines)
         at = chance.randrange(len(lines))
-        assert_whole(life, lines[: at + 1] + changes(group.lines(lines[at]["token"], hops=[life.hop], until=until)))
+        assert_whole(
+            life, lines[: at + 1] + changes(group.lines(lines[at]["token"], switchovers=[life.switchover], until=until))
+        )
 
 
 def assert_whole(life: Life, lines: list[dict[str, Any]]) -> None:
@@ -201,7 +203,7 @@ def test_what_a_new_source_has_purged_is_no_silent_loss(clocks_of, tmp_path, pur
     group = Shards(worlds, former=[whole])
     lines: list[dict[str, Any]] = []
     with pytest.raises(BinlogPurgedError, match="nobody knows its position") as error:
-        lines.extend(lines_of(group.stream(hops=[life.hop])))
+        lines.extend(lines_of(group.stream(switchovers=[life.switchover])))
     assert error.value.source == purged
     assert f"strata land --source {purged}" in (error.value.remedy or "")
     assert [line["after"]["a"] for line in lines if "op" in line] == life.written[:3]

@@ -1,5 +1,5 @@
 """What would come twice in a group: two of its sources are the same server, or have the same transactions.
-Not here: what new sources of a switchover have of old sources; that is excluded (`copies.py`).
+Not here: what new sources of a switchover have of old sources; that is excluded (`copy_filter.py`).
 
 A replica of another member has the member's transactions with the same GTIDs, but from another server and at other
 times. This is detected when the same GTID comes from both. MariaDB's GTIDs name no server, but its number: servers
@@ -47,7 +47,7 @@ def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
             )
 
 
-class Given:
+class SeenTransactions:
     """Which transactions have come from each source of a group, by their GTIDs."""
 
     def __init__(self, group: str) -> None:
