@@ -137,10 +137,11 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
         merge.finish(shard.name)
     due = merge.due()
     order = [(owners[id(run.chunk)], run.chunk, at) for run in due for at in range(run.begin, run.end)]
-    vector, found = GroupPosition.from_positions(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
+    position = GroupPosition.from_positions(place_of(shard.name, BASE) for shard in shards if len(shard.rows))
+    found: list[tuple[str, ...]] = []
     borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
     for begin, end in pairwise(borders):
-        batch = GroupBatch(due.between(begin, end), vector)
+        batch = GroupBatch(due.between(begin, end), position)
         found += of_columns(batch, many=2)
         one_by_one = [
             (places.ranks[at], place.after_text, place.steps.text(STEP))
@@ -148,9 +149,9 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
             for at, place in enumerate(places.values())
         ]
         assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
-        vector = batch.end
+        position = batch.end
     assert found == witness(order)
-    assert vector.text == (found[-1][0] if found else vector.text)
+    assert position.text == (found[-1][0] if found else position.text)
 
 
 def test_a_whole_backlog_is_made_by_columns():

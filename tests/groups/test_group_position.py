@@ -30,9 +30,9 @@ def place(at: int, last: int, *steps: int) -> SourcePosition:
 def test_the_text_is_that_of_the_token(at, steps):
     places = [place(one, 5) for one in range(3)]
     places[at] = place(at, 7, *steps)
-    vector = GroupPosition.from_positions(reversed(places))
-    assert vector.text == to_text(vector.token) == to_text(Token.over(places))
-    assert from_text(vector.text) == vector.token
+    position = GroupPosition.from_positions(reversed(places))
+    assert position.text == to_text(position.token) == to_text(Token.over(places))
+    assert from_text(position.text) == position.token
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

@@ -71,7 +71,7 @@ def _end(state: GroupState, sources: GroupSources, source: str, end: Ended) -> N
         state.failed[source] = end.error
         return
     state.last_commits[source] = end.last_commit
-    switchover = sources.request.membership.ended(source, end.position or state.progress.vector.positions.get(source))
+    switchover = sources.request.membership.ended(source, end.position or state.progress.position.positions.get(source))
     if switchover is not None:
         switch_over(state, sources, switchover)
     state.merge.finish(source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.position.token import Token
@@ -18,16 +19,12 @@ if TYPE_CHECKING:
     from strata_cdc.streams.events import StreamTransaction
 
 
-class GroupPosition:
-    """The position of each source of a group; an object is never changed."""
+class GroupPosition(Struct, frozen=True, eq=False):
+    """The position of each source of a group, by source, in the order of the names."""
 
-    __slots__ = ("_places", "packed")
-
-    def __init__(self, positions: Mapping[str, SourcePosition], packed: Mapping[str, PackedPlace]) -> None:
-        """Takes the positions by source, in the order of the names, and the same positions packed."""
-        self._places = positions
-        self.packed = packed
-        """The packed positions by source, in the order of the names."""
+    positions: Mapping[str, SourcePosition]
+    packed: Mapping[str, PackedPlace]
+    """The same positions, packed."""
 
     @classmethod
     def from_positions(cls, positions: Iterable[SourcePosition] = ()) -> Self:
@@ -37,22 +34,17 @@ class GroupPosition:
 
     def moved(self, position: SourcePosition) -> GroupPosition:
         """Returns it with one source at another position."""
-        places = {**self._places, position.source: position}
+        positions = {**self.positions, position.source: position}
         packed = {**self.packed, position.source: packed_place(position)}
-        if position.source in self._places:
+        if position.source in self.positions:
             # A key that exists keeps its place in the order.
-            return GroupPosition(places, packed)
-        return GroupPosition(dict(sorted(places.items())), dict(sorted(packed.items())))
-
-    @property
-    def positions(self) -> Mapping[str, SourcePosition]:
-        """The positions by source."""
-        return self._places
+            return GroupPosition(positions, packed)
+        return GroupPosition(dict(sorted(positions.items())), dict(sorted(packed.items())))
 
     @property
     def token(self) -> Token:
         """The positions as a token."""
-        return Token(tuple(self._places.values()))
+        return Token(tuple(self.positions.values()))
 
     @property
     def text(self) -> str:
@@ -61,7 +53,7 @@ class GroupPosition:
 
     def inside(self, position: SourcePosition) -> StepTexts:
         """Returns the texts of the steps inside a transaction of one source; the other sources stay where they are."""
-        if position.source not in self._places:
+        if position.source not in self.positions:
             return self.moved(position).inside(position)
         packed = {**self.packed, position.source: packed_place(position)}
         return StepTexts(tuple(packed.values()), list(packed).index(position.source))

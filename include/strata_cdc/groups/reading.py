@@ -66,11 +66,11 @@ def batches_of(state: GroupState) -> Generator[GroupBatch | GroupSwitchover, Non
         some = due.between(begin, end)
         first = some.parts[0].chunk
         if isinstance(first, SwitchoverChunk):
-            switchover = first.event(state.progress.vector)
+            switchover = first.event(state.progress.position)
             state.progress = state.progress.after_switchover(switchover)
             yield switchover
         else:
-            batch = GroupBatch(cast("MergedTransactions[SpanTransactions]", some), state.progress.vector)
+            batch = GroupBatch(cast("MergedTransactions[SpanTransactions]", some), state.progress.position)
             state.progress = state.progress.after(batch.end)
             state.unreadable_rows += sum(part.chunk.count_unreadable(part.begin, part.end) for part in batch.due.parts)
             yield batch

@@ -32,7 +32,7 @@ class GroupProgress(Struct, frozen=True):
     """The position after everything that has been yielded; for sources of which nothing waits, the position up to which
     they were read."""
 
-    vector: GroupPosition
+    position: GroupPosition
     hidden: frozenset[str] = frozenset()
     """Sources whose switchover has not been yielded yet: no token may name them."""
 
@@ -41,26 +41,28 @@ class GroupProgress(Struct, frozen=True):
         return replace(self, hidden=self.hidden.union(sources))
 
     def with_begin(self, source: str, position: SourcePosition) -> GroupProgress:
-        """Returns the progress with the begin of a source, unless the source has begun; `place` is before the source's
-        first transaction."""
-        if source in self.vector.positions or source in self.hidden:
+        """Returns the progress with the begin of a source, unless the source has begun; `position` is before the
+        source's first transaction."""
+        if source in self.position.positions or source in self.hidden:
             return self
         # The position before a transaction already has the transaction's time.
-        return replace(self, vector=self.vector.moved(replace(position, committed_at=0)))
+        return replace(self, position=self.position.moved(replace(position, committed_at=0)))
 
     def with_position(self, position: SourcePosition) -> GroupProgress:
         """Returns the progress with the position up to which a source was read; nothing of the source waits, and it is
         not hidden."""
-        known = self.vector.positions.get(position.source)
+        known = self.position.positions.get(position.source)
         if known is not None and position.is_within(known):
             return self
         # Nothing, as a server without transactions reports it, is of no family (`NOTHING`).
         is_begin = known is None or known.position == NOTHING
-        return replace(self, vector=self.vector.moved(position if known is None or is_begin else known.union(position)))
+        return replace(
+            self, position=self.position.moved(position if known is None or is_begin else known.union(position))
+        )
 
-    def after(self, vector: GroupPosition) -> GroupProgress:
+    def after(self, position: GroupPosition) -> GroupProgress:
         """Returns the progress after what is yielded."""
-        return replace(self, vector=vector)
+        return replace(self, position=position)
 
     def after_switchover(self, event: GroupSwitchover) -> GroupProgress:
         """Returns the progress after a switchover, when it is yielded."""
@@ -68,7 +70,7 @@ class GroupProgress(Struct, frozen=True):
 
     def is_placed(self, sources: Collection[str]) -> bool:
         """Whether the positions of all sources are known: a token must name all of them."""
-        return all(source in self.vector.positions for source in sources)
+        return all(source in self.position.positions for source in sources)
 
 
 class GroupState(Struct, eq=False):
@@ -100,11 +102,11 @@ class GroupState(Struct, eq=False):
     @property
     def token(self) -> str | None:
         """The token after everything that has been yielded; None until the positions of all sources are known."""
-        return self.progress.vector.text if self.begun and self.is_placed else None
+        return self.progress.position.text if self.begun and self.is_placed else None
 
     def heartbeat(self) -> GroupHeartbeat:
         """The state as a heartbeat has it; `is_placed` is true."""
-        merge, token = self.merge, self.progress.vector.text
+        merge, token = self.merge, self.progress.position.text
         return GroupHeartbeat(token, merge.watermark or 0, merge.skew, merge.holder, int(self.watch.since * 1e6))
 
     def add_switchover(self, switchover: Switchover, number: int, positions: Sequence[SourcePosition]) -> None:
