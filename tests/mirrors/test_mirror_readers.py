@@ -17,9 +17,11 @@ from strata_cdc.errors import DamagedFileError, MirrorDivergedError
 from strata_cdc.mirrors.apply import Applier
 from strata_cdc.mirrors.apply_ddl import altered, emptied
 from strata_cdc.mirrors.compact import compact, vacuum
+from strata_cdc.mirrors.ddl_plan import FilesAction, plan_alter
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.log import read_snapshot
 from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
@@ -236,18 +238,18 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-ALTERS: dict[str, dict[str, object]] = {
-    "ADD COLUMN c INT": {"c": None},
-    "ADD COLUMN c INT NOT NULL DEFAULT 7": {"c": 7},
-    "ADD COLUMN c VARCHAR(9) DEFAULT 'web' FIRST": {"c": "web"},
-    "MODIFY n BIGINT": {},
-    "ADD INDEX (n)": {},
+ALTERS: dict[str, tuple[FilesAction, dict[str, object]]] = {
+    "ADD COLUMN c INT": (FilesAction.KEEP, {"c": None}),
+    "ADD COLUMN c INT NOT NULL DEFAULT 7": (FilesAction.REWRITE, {"c": 7}),
+    "ADD COLUMN c VARCHAR(9) DEFAULT 'web' FIRST": (FilesAction.REWRITE, {"c": "web"}),
+    "MODIFY n BIGINT": (FilesAction.REWRITE, {}),
+    "ADD INDEX (n)": (FilesAction.KEEP, {}),
 }
 
 
 @pytest.mark.parametrize("alter", ALTERS)
 def test_every_reader_sees_the_rows_behind_an_alter(tmp_path: Path, alter: str) -> None:
-    gets = ALTERS[alter]
+    action, gets = ALTERS[alter]
     model, lake = Model(4), str(tmp_path)
     model.live(60)
     model.create(lake)
@@ -262,7 +264,11 @@ def test_every_reader_sees_the_rows_behind_an_alter(tmp_path: Path, alter: str) 
     change = TableChange(
         ORDERS, after, effect=effect(mirror.definition, after, changes), version_id=2, order=(61, 1, 2)
     )
+    files = mirror.snapshot.files
+    plan = plan_alter(mirror, change, Renames.COPY)
     mirror = altered(mirror, change, position(61))
+    assert (plan.action, plan.definition, plan.columns) == (action, after, mirror.schema)
+    assert (mirror.snapshot.files.keys() == files.keys()) == (action is FilesAction.KEEP)
     assert_read(mirror, model.states[60])
     for reader in READERS:
         for row in reader(mirror.url, None).to_pylist():

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.arrow import GEOMETRY, arrow_type, may_be_invalid
 from strata_cdc.errors import ReadAgainError
-from strata_cdc.schema.model.conversions import ValueClass, keeps_values, value_class
+from strata_cdc.schema.model.conversions import ValueClass, keeps_values
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.schema.model.types import TypeKind
 from strata_cdc.tables.layout import column_name
@@ -113,7 +113,7 @@ _ZERO_DATES = frozenset({ValueClass.DATE, ValueClass.DATETIME})
 
 def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
     """Replaces NULL by the type's zero, as the server does outside strict mode; in strict mode the statement fails."""
-    kind = value_class(pair.new.kind)
+    kind = pair.classes[1]
     if kind in _ZERO_DATES:
         return values
     if values.type == GEOMETRY or kind in {ValueClass.JSON, ValueClass.VECTOR, ValueClass.TIMESTAMP}:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata_cdc.schema.apply.floats import double_text, float_text
-from strata_cdc.schema.model.conversions import ValueClass, value_class
+from strata_cdc.schema.model.conversions import ValueClass
 from strata_cdc.schema.model.types import TypeKind
 from strata_cdc.tables.values import labels, moments, numbers, texts
 from strata_cdc.tables.values.pair import by_value
@@ -26,7 +26,7 @@ def converted(values: pa.Array, pair: Pair) -> pa.Array:
     Raises:
         ReadAgainError: The server changed some of them in a way that is not known.
     """
-    return CONVERSIONS[value_class(pair.old.kind), value_class(pair.new.kind)](values, pair)
+    return CONVERSIONS[pair.classes](values, pair)
 
 
 def _printed(values: pa.Array, pair: Pair) -> pa.Array:

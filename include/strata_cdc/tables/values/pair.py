@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.errors import ReadAgainError
+from strata_cdc.schema.model.conversions import value_class
 from strata_cdc.schema.model.time_zones import offset_of
 from strata_cdc.schema.model.types import ColumnType, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata_cdc.schema.model.conversions import ValueClass
     from strata_cdc.schema.model.definition import Column
 
 
@@ -29,6 +31,8 @@ class Pair(Struct, frozen=True):
     """The type before."""
     new: ColumnType
     """The type afterwards."""
+    classes: tuple[ValueClass, ValueClass]
+    """How values of these types are converted."""
     target: pa.DataType
     truncates: bool = False
     """Whether fractions of seconds are cut, not rounded."""
@@ -41,7 +45,8 @@ class Pair(Struct, frozen=True):
     ) -> Pair:
         """The pair of two columns."""
         old, new = parse_column_type(before.column_type), parse_column_type(after.column_type)
-        return cls(before, after, old, new, arrow_type(after), truncates, offset_of(time_zone))
+        classes = value_class(old.kind), value_class(new.kind)
+        return cls(before, after, old, new, classes, arrow_type(after), truncates, offset_of(time_zone))
 
     def refuse(self, what: str) -> NoReturn:
         """Raises an error that names the values that the server changed in a way that is not known.
