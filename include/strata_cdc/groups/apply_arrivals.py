@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from strata_cdc.groups.arrivals import EnteredSwitchover
+from strata_cdc.groups.arrivals import PlacedSwitchover
 from strata_cdc.groups.begin_sources import switch_over
 from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.logged_times import error_ahead, refuse_ahead
@@ -35,11 +35,11 @@ def apply_arrival(state: GroupState, sources: GroupSources, source: str, what: F
 
 
 def _apply(
-    state: GroupState, sources: GroupSources, source: str, what: SpanTransactions | EnteredSwitchover | FromReader
+    state: GroupState, sources: GroupSources, source: str, what: SpanTransactions | PlacedSwitchover | FromReader
 ) -> None:
     if isinstance(what, SpanTransactions):
         _add(state, sources, source, what)
-    elif isinstance(what, EnteredSwitchover):
+    elif isinstance(what, PlacedSwitchover):
         state.add_switchover(what.switchover, sources.request.membership.number(what.switchover), what.positions)
     elif isinstance(what, ReaderPosition):
         _note_position(state, sources, what.position)

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from strata_cdc.groups.switchovers import Switchover
 
 
-class EnteredSwitchover(Struct, frozen=True):
+class PlacedSwitchover(Struct, frozen=True):
     """The positions of all new sources of a switchover are known."""
 
     switchover: Switchover
     positions: list[SourcePosition]
 
 
-Arrival = tuple[str, "SpanTransactions | EnteredSwitchover | FromReader"]
+Arrival = tuple[str, "SpanTransactions | PlacedSwitchover | FromReader"]
 """A source, and what has come from it; of a span, its transactions."""
 
 
@@ -44,7 +44,7 @@ class Arrivals:
     def __init__(self, request: GroupRequest, clocks: Clocks) -> None:
         """Nothing has come yet."""
         self._sources = request.sources
-        self.entering = Entering()
+        self.pending = PendingSwitchovers()
         self.copies = CopyFilter(request.membership, clocks, request.group.source_gtid_column)
         self._seen = SeenTransactions(request.group.name)
 
@@ -54,18 +54,18 @@ class Arrivals:
         Raises:
             StrataError: As `Copies.add_span`.
         """
-        if not self.entering.waits_for(source, what):
+        if not self.pending.waits_for(source, what):
             yield from self._arrived(source, what)
             return
-        entered = self.entering.keep(source, what, self._sources[source].lineage)
-        if entered is not None:
+        complete = self.pending.keep(source, what, self._sources[source].lineage)
+        if complete is not None:
             yield (
                 source,
-                EnteredSwitchover(
-                    entered.switchover, [entered.positions[name] for name in sorted(entered.switchover.new)]
+                PlacedSwitchover(
+                    complete.switchover, [complete.positions[name] for name in sorted(complete.switchover.new)]
                 ),
             )
-            for name, kept in entered.kept:
+            for name, kept in complete.kept:
                 yield from self._arrived(name, kept)
 
     def _arrived(self, source: str, what: FromReader) -> Iterator[Arrival]:
@@ -85,7 +85,7 @@ class Arrivals:
             yield source, chunk
 
 
-class Entered(Struct):
+class PendingSwitchover(Struct):
     """A switchover for whose new sources positions are still missing."""
 
     switchover: Switchover
@@ -95,24 +95,24 @@ class Entered(Struct):
     """What has come from the sources, in order."""
 
 
-class Entering:
+class PendingSwitchovers:
     """The switchovers of one group that are in progress. The first transaction of each new source shows its position;
     until it has come from all of them, what has come from the others waits."""
 
     def __init__(self) -> None:
         """Begins without switchovers."""
-        self._by_source: dict[str, Entered] = {}
+        self._by_source: dict[str, PendingSwitchover] = {}
 
     def add(self, switchover: Switchover) -> None:
         """Waits for the new sources of a switchover."""
-        self._by_source.update(dict.fromkeys(switchover.new, Entered(switchover)))
+        self._by_source.update(dict.fromkeys(switchover.new, PendingSwitchover(switchover)))
 
     @property
     def placed(self) -> set[str]:
         """Sources that must not be read further until the other sources of their switchover have come."""
-        return {source for source, entered in self._by_source.items() if source in entered.positions}
+        return {source for source, pending in self._by_source.items() if source in pending.positions}
 
-    def keep(self, source: str, what: FromReader, lineage: str) -> Entered | None:
+    def keep(self, source: str, what: FromReader, lineage: str) -> PendingSwitchover | None:
         """Takes what has come from a source, for which `waits_for` is true.
 
         Args:
@@ -122,15 +122,15 @@ class Entering:
         Returns:
             The switchover, if the positions of all its new sources are now known.
         """
-        entered = self._by_source[source]
-        entered.kept.append((source, what))
-        if source not in entered.positions:
-            entered.positions[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
-        if not entered.switchover.new.keys() <= entered.positions.keys():
+        pending = self._by_source[source]
+        pending.kept.append((source, what))
+        if source not in pending.positions:
+            pending.positions[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
+        if not pending.switchover.new.keys() <= pending.positions.keys():
             return None
-        for name in entered.switchover.new:
+        for name in pending.switchover.new:
             del self._by_source[name]
-        return entered
+        return pending
 
     def waits_for(self, source: str, what: FromReader) -> bool:
         """Whether what has come from a source must be kept."""

@@ -38,7 +38,7 @@ def switch_over(state: GroupState, sources: GroupSources, switchover: Switchover
         # A copy is later than its original. Compared by the sources' own times: those of the merge never go back.
         ends = {name: state.last_commits.get(name, 0) for name in switchover.old}
         bounds.begin_at({name: sources.clocks.earliest(name, ends) for name in new})
-        sources.arrivals.entering.add(switchover)
+        sources.arrivals.pending.add(switchover)
     else:
         positions = [position for name in new if (position := membership.position_of(name))]
         state.add_switchover(switchover, membership.number(switchover), positions)

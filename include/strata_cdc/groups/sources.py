@@ -44,7 +44,7 @@ class GroupSources:
 
     def go_on(self, paused: Collection[str]) -> None:
         """As `Inbox.go_on`, without the sources that must not be read further until others have come."""
-        self._inbox.go_on({*paused, *self.arrivals.entering.placed})
+        self._inbox.go_on({*paused, *self.arrivals.pending.placed})
 
     def close(self) -> None:
         """Ends all readers soon."""
