@@ -88,7 +88,7 @@ def test_texts_are_put_together_likewise(made):
     ],
 )
 def test_a_line_that_does_not_fill_its_place_is_refused(places, ends, failed):
-    pieces = [Same(b"a" * 17), LineColumn(Texts.of([b"bcd"]), np.zeros(2, np.int64))]
+    pieces = [Same(b"a" * 17), LineColumn(Texts.from_texts([b"bcd"]), np.zeros(2, np.int64))]
     parts, groups = np.array([piece.part for piece in pieces], np.int64), np.array([[0, 2, 0, 2]])
     around = np.full(300, 0xFF, np.uint8)
     out = around[100:140]
@@ -115,10 +115,10 @@ def test_lines_that_are_not_there_are_refused(borders, lines):
 @pytest.mark.parametrize(
     "piece",
     [
-        LineColumn(Texts.of([b"a", b"b"]), np.array([0, 2])),
-        LineColumn(Texts.of([b"a", b"b"]), np.array([0, -1])),
-        LineColumn(Texts.of([b"a", b"b"]), np.array([0])),
-        LineColumn(Texts.of([b"a", b"b"])),
+        LineColumn(Texts.from_texts([b"a", b"b"]), np.array([0, 2])),
+        LineColumn(Texts.from_texts([b"a", b"b"]), np.array([0, -1])),
+        LineColumn(Texts.from_texts([b"a", b"b"]), np.array([0])),
+        LineColumn(Texts.from_texts([b"a", b"b"])),
     ],
 )
 def test_a_line_without_a_text_is_refused(piece):
@@ -133,4 +133,4 @@ def test_a_line_without_a_text_is_refused(piece):
 @pytest.mark.parametrize("chosen", [np.zeros(4, np.int32), np.zeros(4, np.int64)[::2]])
 def test_what_has_no_plain_address_is_refused(chosen):
     with pytest.raises(TypeError, match="cannot be read"):
-        Composition([[LineColumn(Texts.of([b"a"]), chosen)]], [2])
+        Composition([[LineColumn(Texts.from_texts([b"a"]), chosen)]], [2])

@@ -100,7 +100,7 @@ class Listed(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def made(self) -> Texts:
         """The texts."""
-        return Texts.of(self.texts)
+        return Texts.from_texts(self.texts)
 
 
 class Digits(Struct, frozen=True, eq=False, dict=True):
@@ -136,4 +136,4 @@ class Moments(Struct, frozen=True, eq=False, dict=True):
 
 @lru_cache(1 << 12)
 def _kept(texts: tuple[bytes, ...]) -> Texts:
-    return Texts.of(texts)
+    return Texts.from_texts(texts)

@@ -109,20 +109,22 @@ class TokenEnds(Struct, frozen=True, eq=False, dict=True):
             return _texts([b"", b""], [self.steps], crcs, seal=True)[0]
         # Another source, too, is inside a transaction; this is rare.
         rows = zip(self.chosen.tolist(), self.steps.tolist(), crcs.tolist(), strict=True)
-        return Texts.of([sealed(digits(count) + heads.tails[at], crc).encode() for at, count, crc in rows])
+        return Texts.from_texts([sealed(digits(count) + heads.tails[at], crc).encode() for at, count, crc in rows])
 
 
 def _tokens_of(run: GrowingTokens | Sequence[str]) -> Texts:
     if isinstance(run, GrowingTokens):
         return _texts(*_parts(run), seal=True)[0]
-    return Texts.of([token.encode() for token in run])
+    return Texts.from_texts([token.encode() for token in run])
 
 
 def _heads_of(run: GrowingTokens | Sequence[StepTexts]) -> TokenHeads:
     if isinstance(run, GrowingTokens):
         return TokenHeads(*_texts(*_parts(run), seal=False), [])
     heads, tails = [step.head.encode() for step in run], [step.tail for step in run]
-    return TokenHeads(Texts.of(heads), np.array(list(map(zlib.crc32, heads)), np.int64), tails if any(tails) else [])
+    return TokenHeads(
+        Texts.from_texts(heads), np.array(list(map(zlib.crc32, heads)), np.int64), tails if any(tails) else []
+    )
 
 
 def _parts(run: GrowingTokens) -> tuple[list[bytes], list[Ints], Ints]:
