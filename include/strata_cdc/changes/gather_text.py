@@ -235,9 +235,12 @@ def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
     # Its number has 64 bits, and is signed here.
     members = np.uint64(sum(1 << at for at in _same_texts(labels))).astype(np.int64)
     has_empty = "" in labels
+    empty = np.uint64(1 << labels.index("") if has_empty else 0).astype(np.int64)
 
     def ambiguous(values: Ints) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = ((values & members) != 0) | ((values == 0) & has_empty)
+        # An empty label before all others shows nothing, nor do no labels.
+        is_hidden = ((values & -values) == empty) & (values != empty)
+        mask: NDArray[np.bool_] = ((values & members) != 0) | ((values == 0) & has_empty) | is_hidden
         return mask
 
     is_needed = bool(members) or has_empty

@@ -170,20 +170,23 @@ def copy_labels(values: Ints, starts: Ints, text: Bytes, offsets: Offsets, out: 
 
 @kernel
 def set_offsets(values: Ints, cells: Cells, starts: Ints, offsets: Offsets, bad: Bytes) -> Int:
-    """Offsets of the texts of SET values: the labels of the bits, joined by commas. Otherwise as `label_offsets`."""
+    """Offsets of the texts of SET values: the labels of the bits, joined by commas. Otherwise as `label_offsets`.
+
+    An empty label has no comma after it where nothing precedes it (sql/field.cc, `Field_set::val_str`).
+    """
     total = np.int64(0)
     offsets[0] = 0
     labels = starts.shape[0] - 1
     for i in range(values.shape[0]):
         if cells[i] > ABSENT_CELL:
-            bits, size = values[i], np.int64(-1)
+            bits, size = values[i], np.int64(0)
             if labels < 64 and bits >> np.int64(labels) != 0:
                 bad[i] = 1
                 bits = np.int64(0)
             for k in range(labels):
                 if (bits >> np.int64(k)) & 1:
-                    size += starts[k + 1] - starts[k] + 1
-            total += size if size > 0 else np.int64(0)
+                    size += starts[k + 1] - starts[k] + (1 if size > 0 else 0)
+            total += size
         offsets[i + 1] = total
     return total
 
@@ -192,16 +195,15 @@ def set_offsets(values: Ints, cells: Cells, starts: Ints, offsets: Offsets, bad:
 def copy_sets(values: Ints, starts: Ints, text: Bytes, offsets: Offsets, out: Bytes) -> None:
     """The bytes between the offsets that `set_offsets` has found."""
     for i in range(values.shape[0]):
-        to, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        if to == end:
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        if begin == end:
             continue
-        first = True
+        to = begin
         for k in range(starts.shape[0] - 1):
             if (values[i] >> np.int64(k)) & 1:
-                if not first:
+                if to > begin:
                     out[to] = ord(",")
                     to += 1
-                first = False
                 size = starts[k + 1] - starts[k]
                 copy_bytes(text, starts[k], out, to, size)
                 to += size

@@ -176,7 +176,8 @@ def _labels(literal: Literal, column: Column, column_type: ColumnType, context: 
         chosen = text if text in exact else by_name.get(fold_name(text.rstrip(" ")), text)
     else:
         members = {by_name.get(fold_name(part.rstrip(" ")), part) for part in text.split(",")} if text else set()
-        chosen = ",".join(label for label in column_type.labels if label in members)
+        # An empty label has no comma after it where nothing precedes it.
+        chosen = ",".join(label for label in column_type.labels if label in members).lstrip(",")
     return (
         chosen
         if column.character_set is not None

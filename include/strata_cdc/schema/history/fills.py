@@ -52,8 +52,12 @@ def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
         return NoFill(f"the server numbers the rows in the new column {column.name}")
     if column.default_is_expression:
         return _expression(column, kind)
+    if column.default is None and column.nullable:
+        return None
+    if kind.kind is TypeKind.SET and "" in kind.labels:
+        return NoFill(f"which labels the default of the new column {column.name} has is not known: one label is empty")
     if column.default is None:
-        return None if column.nullable else _implicit(column, kind)
+        return _implicit(column, kind)
     return _stored(column, kind, literal if isinstance(literal, Literal) else None)
 
 
