@@ -106,7 +106,7 @@ def _chain(
         earlier = [
             table_change
             for table_change in table_changes
-            if table_change.name == name and table_change.order[:2] < change.order[:2]
+            if table_change.name == name and table_change.order < change.order
         ]
         if not earlier:
             return chain, None

@@ -110,8 +110,9 @@ class Replay:
         )
 
     def start_empty(self, version: Version) -> Version:
-        """At this version nothing exists."""
+        """At this version nothing exists, no temporary table either."""
         self.catalog.coverage = Coverage.COMPLETE
+        self.catalog.temporary.nothing_before()
         return replace(version, tables=(TableChange(EVERY_TABLE),))
 
     def start_with(self, version: Version, baseline: Baseline) -> Version:

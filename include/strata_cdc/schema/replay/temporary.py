@@ -54,9 +54,13 @@ class TemporaryTables:
         return TemporarySessions(self._knows_all, tuple(sessions))
 
     def server_restarted(self) -> None:
-        """The sessions have ended, and their tables are dropped: from here on, all temporary tables are seen."""
+        """The sessions have ended, and their tables are dropped."""
         self._tables.clear()
         self._ruled_out.clear()
+        self.nothing_before()
+
+    def nothing_before(self) -> None:
+        """From here on, all temporary tables are seen."""
         self._knows_all = True
 
     def get(self, context: DdlContext, name: TableName) -> TableDefinition | Unknown | None:
