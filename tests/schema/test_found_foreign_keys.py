@@ -11,14 +11,16 @@ import sqlalchemy as sa
 
 from strata_cdc.cli.status import _print
 from strata_cdc.cli.terminal import Terminal
-from strata_cdc.mirrors.follow.schema_events import UNLOGGED
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.relations import Through
 from strata_cdc.ops.metrics import metrics_of
 from strata_cdc.progress.status import source_status
-from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, told_cascades
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.overview import overview
 from strata_cdc.store.tables import snapshot
+from strata_cdc.views.make_views import make_views
 from tests.mirrors.world import MirrorWorld
 from tests.mysql_server import start_server
 
@@ -119,6 +121,9 @@ def test_mirrors_say_it(world: MirrorWorld, capsys: pytest.CaptureFixture[str]) 
         assert (told[name].behind or "").startswith(UNLOGGED), name
         assert not told[name].needs_dump, name
     assert UNLOGGED not in (told["kept"].behind or "")
+    made = make_views(world.lake, "s", world.engine, Dialect.DUCKDB, Through.FILES)
+    refused = {one.table.table for one in made if not one.statements and one.notes[0] == UNLOGGED}
+    assert refused == {"deleted"}  # Of the others nothing is published.
     found = source_status(world.source, world.engine, now=1)
     assert found.unlogged == tuple(f"shop.{name}" for name in OLDER)
     _print(Terminal(), found, metrics_of(world.source, found, now=1))

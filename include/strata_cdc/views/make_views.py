@@ -17,6 +17,7 @@ from strata_cdc.dialects.views import Writer
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.layout import key_names
+from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.column_sources import view_columns
@@ -85,7 +86,10 @@ def make_views(
         StoreUnavailableError: The database does not answer.
     """
     past = _StatementsPast(
-        table_changes_of(engine, source), removals_of(engine, source), newest_commits(source, engine)
+        table_changes_of(engine, source),
+        removals_of(engine, source),
+        newest_commits(source, engine),
+        frozenset(cascade.name for cascade in unlogged_cascades(engine, source)),
     )
     made: list[MadeView] = []
     for name in sorted({change.name for change in past.table_changes}):
@@ -108,6 +112,8 @@ class _StatementsPast(Struct, frozen=True):
     removals: Sequence[RowRemoval]
     commits: Mapping[TableName, int]
     """The newest commit of each change table that is known to have been made."""
+    unlogged: frozenset[TableName]
+    """Tables whose rows foreign keys change without row events."""
 
 
 class _Written(Struct, frozen=True):
@@ -209,6 +215,8 @@ class _Table:
 
     def _refusal(self) -> str | None:
         """Why the rows cannot be known."""
+        if self._name in self._past.unlogged:
+            return UNLOGGED
         for removal in self._removals:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"

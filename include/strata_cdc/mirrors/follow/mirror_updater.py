@@ -17,8 +17,8 @@ from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, Over
 from strata_cdc.mirrors.follow.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by, remedy_of
 from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
 from strata_cdc.mirrors.follow.published_rows import PublishedRows
-from strata_cdc.mirrors.follow.schema_events import UNLOGGED
 from strata_cdc.mirrors.rows_from import RowsFrom
+from strata_cdc.schema.history.cascades import UNLOGGED
 from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from copy import copy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.engines import discards_rows
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.row_effects import RowEffect
 
-UNLOGGED: Final = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
 
 Order = tuple[int, int, int]
 """`seq`, number of the statement in the transaction, id of the version."""

@@ -26,6 +26,7 @@ from strata_cdc.quality.reconcile.reading import hidden_of
 from strata_cdc.quality.reconcile.report import Against, ComparisonOutcome, TableReport
 from strata_cdc.quality.reconcile.sides import Sides, by_schema, held_rows
 from strata_cdc.schema.apply.diff import diff
+from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.folding import fold_name
@@ -333,6 +334,10 @@ class _Judge:
         logged = SchemaStore(self._engine).statement_changes(self._source.name, 0, self._last)
         if any(not change.tables or self._past.names & set(change.tables) for change in logged):
             limits.append("rows were changed by a statement, and the binlog does not hold them: `strata intervals`")
+        if compared.different and self._reading.name in {
+            cascade.name for cascade in unlogged_cascades(self._engine, self._source.name)
+        }:
+            limits.append(UNLOGGED)
         return limits
 
 

@@ -4,7 +4,7 @@ Not here: the effect of DDL on rows (`effects.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.snapshot_ledger import ReportedCascades
     from strata_cdc.schema.history.versions import StoredEntry
     from strata_cdc.schema.model.definition import TableName
+
+
+UNLOGGED: Final = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
+"""Why the rows of such a table are in no log."""
 
 
 class Cascade(Struct, frozen=True):
