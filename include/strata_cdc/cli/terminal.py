@@ -26,8 +26,9 @@ class Terminal(Console):
     one that the environment sets, cuts or wraps what it prints."""
 
     def __init__(self, **options: Any) -> None:
-        """Takes rich's own options. A text in brackets is a text, if `markup` is not set."""
-        super().__init__(**{"markup": False, **options})
+        """Takes rich's own options. A text in brackets is a text, if `markup` is not set; one between colons, as a
+        GTID's tag, always is."""
+        super().__init__(**{"markup": False, "emoji": False, **options})
         if not self.is_terminal and "COLUMNS" not in os.environ:
             self.width = _WIDE
 
