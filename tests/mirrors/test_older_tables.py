@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.cli.main import run
+from strata_cdc.schema.model.engines import KEEPS_NO_ROWS
 from tests.mirrors.shop import Shop
 
 if TYPE_CHECKING:
@@ -118,3 +119,18 @@ def test_a_mirror_that_follows_has_all_rows(shop: Shop, seed: int, capsys: pytes
     run_all(capsys)
     shop.assert_equal(*names_of(shop.server))
     assert {one["stopped"] for one in shop.listed(capsys).values() if not one["dropped"]} == {None}
+
+
+def test_a_table_that_keeps_no_rows_is_there_before_any_transaction(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.server.run_sql("DELETE FROM t1", "shop")
+    shop.set('land_from = "snapshot"')
+    assert run(["run"]) == 0
+    assert shop.listed(capsys)["t0"]["rows"] == 0
+    shop.server.run_sql("INSERT INTO t0 VALUES (4, 'four', 4)", "shop")
+    assert run(["run"]) == 0
+    shop.assert_equal(*names_of(shop.server))
+    capsys.readouterr()
+    assert run(["views", "--history", "--table", "shop.t0"]) == 0
+    assert f"shop.t0, history: no view\n--   {KEEPS_NO_ROWS}" in capsys.readouterr().out

@@ -20,6 +20,7 @@ from strata_cdc.mirrors.layout import key_names
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
 from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.lifetimes import life_of
@@ -217,6 +218,8 @@ class _Table:
         """Why the rows cannot be known."""
         if self._name in self._past.unlogged:
             return UNLOGGED
+        if discards_rows(self._life.definition):
+            return KEEPS_NO_ROWS
         for removal in self._removals:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"

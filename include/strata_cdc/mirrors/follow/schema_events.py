@@ -71,8 +71,8 @@ class SchemaEvent(Struct, frozen=True):
 
     @property
     def after(self) -> int:
-        """Ordinal of the last transaction once it has happened."""
-        return self.seq if self.is_statement else self.seq - 1
+        """Ordinal of the last transaction once it has happened; 0 for what was there when the stream began."""
+        return self.seq if self.is_statement else max(self.seq - 1, 0)
 
 
 class SchemaEvents:

@@ -30,6 +30,7 @@ from strata_cdc.mirrors.renames import is_former, name_in_files
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.layout import INTERVAL, column_name, table_url
@@ -414,6 +415,8 @@ def history_of(
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
+    if any(discards_rows(span.definition) for span in life.eras):
+        raise Usage(KEEPS_NO_ROWS, source=mirror.source, table=str(mirror.table))
     if former is not None:
         beginning = earliest(beginning, life, former)
     life = _since(life, beginning)

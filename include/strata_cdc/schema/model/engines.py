@@ -13,6 +13,9 @@ ENGINES_WITH_ROWS: Final = frozenset(
     {"INNODB", "MYISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "NDB", "NDBCLUSTER", "ARIA", "ROCKSDB", "TOKUDB"}
 )
 
+KEEPS_NO_ROWS: Final = "the server logs what is inserted into a BLACKHOLE table, and keeps none of it"
+"""Why its changes do not give its rows."""
+
 
 def discards_rows(table: TableDefinition) -> bool:
     """Whether the server logs rows that are inserted into a table, but keeps none of them (BLACKHOLE)."""
