@@ -8,6 +8,7 @@ import pymysql
 import pytest
 
 from strata_cdc.past.undo.choice import Choice
+from tests.mariadb_server import MariadbServer
 from tests.past.undo.undo_world import execute_lines
 
 if TYPE_CHECKING:
@@ -107,3 +108,18 @@ def test_a_primary_key_that_the_server_generated_is_known(world: UndoWorld) -> N
     finally:
         world.server.run_sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = DEFAULT")
     assert world.rows("t", "my_row_id, a") == before
+
+
+def test_labels_in_gb18030_beyond_the_first_plane(world: UndoWorld) -> None:
+    if isinstance(world.server, MariadbServer):
+        pytest.skip("MariaDB has no gb18030")
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('😀', '中'), v VARCHAR(9)) CHARSET gb18030", "shop"
+    )
+    world.server.run_sql("INSERT INTO t VALUES (1, '😀', '中文😀𠀀')", "shop")
+    before = world.rows("t")
+    gtids = world.changed("DELETE FROM t")
+    world.publish()
+    script, _ = world.script(Choice(gtids=gtids))
+    assert world.run(script).returncode == 0
+    assert world.rows("t") == before

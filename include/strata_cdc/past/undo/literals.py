@@ -320,9 +320,17 @@ def encoded_text(charset: str, text: str) -> bytes:
         if charset in _CODECS:
             return text.encode(_CODECS[charset])
         table = _bytes_of_characters(charset)
-        return b"".join(table[ch] for ch in text)
+        return b"".join(_beyond(charset, ch) if ch > "\uffff" else table[ch] for ch in text)
     except (KeyError, UnicodeEncodeError):
         raise NoSuchCharacterError(f"{charset} does not have all of its characters") from None
+
+
+def _beyond(charset: str, character: str) -> bytes:
+    """The bytes of a character beyond the first plane: GB18030 numbers these in order, and no other charset that has a
+    table has any."""
+    if charset != "gb18030":
+        raise KeyError(character)
+    return character.encode(charset)
 
 
 @lru_cache(maxsize=64)
