@@ -54,11 +54,18 @@ def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
         return _expression(column, kind)
     if column.default is None and column.nullable:
         return None
-    if kind.kind is TypeKind.SET and "" in kind.labels:
+    if kind.kind is TypeKind.SET and "" in kind.labels and not _names_labels(literal):
         return NoFill(f"which labels the default of the new column {column.name} has is not known: one label is empty")
     if column.default is None:
         return _implicit(column, kind)
     return _stored(column, kind, literal if isinstance(literal, Literal) else None)
+
+
+def _names_labels(literal: object) -> bool:
+    """Whether the default of a SET was written as labels of which none is empty."""
+    if not isinstance(literal, Literal) or literal.kind is not LiteralKind.TEXT:
+        return False
+    return all(part.rstrip(" ") for part in literal.text.split(","))
 
 
 def times_of_rows(context: DdlContext) -> dict[str, str]:
