@@ -112,7 +112,8 @@ class PastTables(AbstractContextManager["PastTables"]):
                     "the table has no mirror, so no position is its newest",
                     source=self._source,
                     table=str(name),
-                    remedy="Name it in `mirrors` of the settings and run `strata run`, or name a moment (`--at`).",
+                    remedy="Name it in `mirrors` of the settings and run `strata run`, or name a moment (`--at`). If "
+                    f"it is named there, `strata mirror list --source {self._source}` says why it has no mirror.",
                 )
             positions.append(position_now(self._lake, mirror))
         first = min(positions, key=lambda position: position.seq)
