@@ -4,7 +4,7 @@ Not here: SQL (`dialects/views.py`), which rows are a table's (`tables/lifetimes
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,8 @@ from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
+from strata_cdc.schema.history.effects import IGNORES
+from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
 
     from strata_cdc.dialects.relations import Relation
     from strata_cdc.mirrors.table import Mirror
-    from strata_cdc.schema.history.versions import RowRemoval, TableChange
+    from strata_cdc.schema.history.versions import RowRemoval, StatementChange, TableChange
     from strata_cdc.tables.lifetimes import TableLifetime
 
 CHANGES = "__changes"
+_ALL: Final = 1 << 62
+"""After every transaction."""
 
 
 class ViewKind(StrEnum):
@@ -91,6 +95,7 @@ def make_views(
         removals_of(engine, source),
         newest_commits(source, engine),
         frozenset(cascade.name for cascade in unlogged_cascades(engine, source)),
+        SchemaStore(engine).statement_changes(source, 0, _ALL),
     )
     made: list[MadeView] = []
     for name in sorted({change.name for change in past.table_changes}):
@@ -115,6 +120,8 @@ class _StatementsPast(Struct, frozen=True):
     """The newest commit of each change table that is known to have been made."""
     unlogged: frozenset[TableName]
     """Tables whose rows foreign keys change without row events."""
+    logged: Sequence[StatementChange]
+    """Statements that changed rows, and were logged as such."""
 
 
 class _Written(Struct, frozen=True):
@@ -203,7 +210,12 @@ class _Table:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
         first = self._life.eras[0].version_id
         missing = f"rows that no change since version {first} has touched are missing"
-        return made, missing if self._life.begins is None else f"{missing}: {self._life.begins}"
+        logged = [
+            f"`{change.statement[:80]}` was logged as a statement ({change.gtid}): what it did to rows is missing"
+            for change in self._past.logged
+            if any(self._life.was_called(name, change.seq) for name in change.tables or [self._name])
+        ]
+        return made, missing if self._life.begins is None else f"{missing}: {self._life.begins}", *logged
 
     def _notes_of_changes(self) -> tuple[str, ...]:
         apart = [
@@ -223,6 +235,9 @@ class _Table:
         for removal in self._removals:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"
+        emptied = max((removal.seq for removal in self._removals), default=0)
+        if any(IGNORES in era.effect.reason for era in self._life.eras if era.begins > emptied):
+            return IGNORES
         if any(table.left_beside() for table in self._tables.values()):
             return "an older version has left rows beside the table; they are part of it once something is published"
         return None

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
 _STRICT_ALL_TABLES: Final = 0x400000
 _BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
+IGNORES: Final = "ALTER IGNORE drops rows that break a key, and changes values that do not fit"
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -375,7 +376,7 @@ def _beside_columns(effect: RowEffect, before: TableDefinition, alters: Sequence
         unknown = _unknown(effect, f"what an engine {engines[-1]} has of the rows is not known here")
         return replace(unknown, brings_rows=True)
     if any(alter.ignore for alter in alters):
-        return _unknown(effect, "ALTER IGNORE drops rows that break a key, and changes values that do not fit")
+        return _unknown(effect, IGNORES)
     return effect
 
 
