@@ -38,3 +38,10 @@ def test_a_long_step_says_how_far_it_is_and_how_long_it_takes(capsys: pytest.Cap
         "decode 2 of 32 slices, about 5 minutes left",
         "decode 4 of 32 slices, about 5 minutes left",
     ]
+
+
+def test_a_statement_of_several_lines_stays_in_the_line_of_its_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with StepLines(shown=True) as lines:
+        lines.begin("check")
+        lines.end("check", "1 warning: shop.t: `ALTER TABLE t\nTRUNCATE PARTITION p`: rows are gone")
+    assert "`ALTER TABLE t TRUNCATE PARTITION p`: rows are gone" in capsys.readouterr().out

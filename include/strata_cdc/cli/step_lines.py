@@ -82,7 +82,8 @@ class StepLines:
             self._line(self._step, line)
 
     def _line(self, step: str, text: str) -> None:
-        self._console.print(f"{step:<{_WIDTH}} {text}", soft_wrap=True)
+        # A statement in it may have several lines.
+        self._console.print(f"{step:<{_WIDTH}} {' '.join(text.splitlines())}", soft_wrap=True)
 
 
 def time_left(seconds: float, done: int, of: int) -> str:
