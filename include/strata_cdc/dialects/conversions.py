@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from strata_cdc.changes.arrow import MOST_DIGITS, arrow_type_of, may_be_invalid
 from strata_cdc.dialects.engines import Dialect
-from strata_cdc.dialects.trees import type_text, typed
+from strata_cdc.dialects.trees import tried, typed
 from strata_cdc.schema.model.conversions import ValueClass, keeps_values, value_class
 from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
@@ -151,8 +151,7 @@ class _Case:
 
     def cast(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
         """Casts a value; NULL if it does not fit."""
-        built = exp.DataType.build(type_text(self.dialect, kind), dialect=self.dialect.value)
-        return exp.TryCast(this=value, to=built, safe=True)
+        return tried(value, kind, self.dialect)
 
     def number(self) -> exp.Expr:
         """Returns a whole number in a form that can be compared: BIT(1) is a boolean in change tables."""

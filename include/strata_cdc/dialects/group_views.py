@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from sqlglot import exp
 
-from strata_cdc.dialects.trees import create_view, typed
+from strata_cdc.dialects.trees import create_view, named, select, typed
 from strata_cdc.dialects.views import BEFORE, SHARED
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dial
         ]
         has_image = exp.Not(this=exp.Is(this=exp.Column(this=_name(BEFORE)), expression=exp.null()))
         image = exp.Case(ifs=[exp.If(this=has_image, true=exp.Struct(expressions=fields))])
-        selected.append(exp.alias_(image, BEFORE, quoted=True))
+        selected.append(named(image, BEFORE))
         selected += [exp.Column(this=_name(name)) for name in _BEHIND]
-        selects.append(exp.select(*selected).from_(member.view.copy()))
+        selects.append(select(*selected).from_(member.view.copy(), copy=False))
     return _create(view, selects, dialect)
 
 
@@ -74,9 +74,9 @@ def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect
     selects = []
     for member in members:
         mine = {column.name.lower(): column for column in member.columns}
-        source = exp.alias_(exp.Literal.string(member.source), "_source", quoted=True)
+        source = named(exp.Literal.string(member.source), "_source")
         values = [_value(column, mine, dialect, published=False) for column in columns]
-        selects.append(exp.select(source, *values).from_(member.view.copy()))
+        selects.append(select(source, *values).from_(member.view.copy(), copy=False))
     return _create(view, selects, dialect)
 
 
@@ -90,9 +90,9 @@ def _value(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect, *,
     name = column.published if published else column.name
     own_column = mine.get(column.name.lower())
     if own_column is None:
-        return exp.alias_(typed(exp.null(), column.kind, dialect), name, quoted=True)
+        return named(typed(exp.null(), column.kind, dialect), name)
     own = own_column.published if published else own_column.name
-    return exp.alias_(exp.Column(this=_name(own)), name, quoted=True)
+    return named(exp.Column(this=_name(own)), name)
 
 
 def _before(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect) -> exp.Expr:

@@ -17,7 +17,22 @@ from sqlglot import exp
 
 from strata_cdc.dialects.made_values import with_lookups
 from strata_cdc.dialects.moved_rows import RowsWriter, edge
-from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_in, name_of, type_text
+from strata_cdc.dialects.trees import (
+    aliased,
+    along,
+    and_,
+    column_of,
+    create_view,
+    equal,
+    is_in,
+    name_of,
+    named,
+    not_,
+    or_,
+    paren,
+    select,
+    tried,
+)
 from strata_cdc.dialects.views import NO_IMAGE
 
 if TYPE_CHECKING:
@@ -86,9 +101,9 @@ class HistoryWriter(RowsWriter):
         """Returns the query of the history, without a view's name."""
         last = self._source.stages - 1
         queries = [query for stage in range(last + 1) for query in self._stage(stage)]
-        shown = [exp.alias_(self._told(at), self._source.columns[at].published, quoted=True) for at in self._shown()]
-        outer = exp.select(*shown, *self._validity(last)).from_(f"spans_{last}")
-        outer = outer.where(exp.or_(self._is_version(), *([equal("put", _ENDED)] if last else [])))
+        shown = [named(self._told(at), self._source.columns[at].published) for at in self._shown()]
+        outer = select(*shown, *self._validity(last)).from_(f"spans_{last}", copy=False)
+        outer = outer.where(or_(self._is_version(), *([equal("put", _ENDED)] if last else [])), copy=False)
         outer.set("with_", self._with([*self._mappings(), *queries]))
         return outer
 
@@ -108,26 +123,26 @@ class HistoryWriter(RowsWriter):
         begins = self._history.stages_begin[stage].seq
         emptied = sum(moment.seq <= begins for moment in self._history.emptied)
         is_last = exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null())
-        return exp.and_(is_last, equal("segment", emptied))
+        return and_(is_last, equal("segment", emptied))
 
     def _left(self, stage: int, selected: Sequence[exp.Expr]) -> exp.Select:
         """A query of the rows that are there at the end of a stage, and of the versions that have ended by then."""
         sides = exp.Union(
-            this=exp.select(exp.alias_(exp.Literal.number(1), "side", quoted=True)),
-            expression=exp.select(exp.alias_(exp.Literal.number(_ENDED), "side", quoted=True)),
+            this=select(named(exp.Literal.number(1), "side")),
+            expression=select(named(exp.Literal.number(_ENDED), "side")),
             distinct=False,
-        ).subquery("sides")
-        is_row = exp.and_(equal("side", 1), equal("put", 1), self._is_left(stage))
-        stays = exp.and_(self._is_left(stage), exp.not_(exp.paren(self._changes_after(stage))))
-        has_ended = exp.or_(equal("put", _ENDED), exp.and_(self._is_version(), exp.not_(exp.paren(stays))))
+        ).subquery("sides", copy=False)
+        is_row = and_(equal("side", 1), equal("put", 1), self._is_left(stage))
+        stays = and_(self._is_left(stage), not_(paren(self._changes_after(stage))))
+        has_ended = or_(equal("put", _ENDED), and_(self._is_version(), not_(paren(stays))))
         # One query of both: two would compute a stage twice, and those before it four times, eight times and so on.
-        rows = exp.select(*selected).from_(f"spans_{stage}").join(sides, join_type="cross")
-        return rows.where(exp.or_(is_row, exp.and_(equal("side", _ENDED), has_ended)))
+        rows = select(*selected).from_(f"spans_{stage}", copy=False).join(sides, join_type="cross", copy=False)
+        return rows.where(or_(is_row, and_(equal("side", _ENDED), has_ended)), copy=False)
 
     def _carried(self, stage: int) -> list[exp.Expr]:
         carried = {expression.alias_or_name: expression.unalias() for expression in super()._carried(stage)}
         begins = self._history.stages_begin[stage - 1]
-        is_row, changes = equal("side", 1), exp.and_(equal("side", 1), self._changes_after(stage - 1))
+        is_row, changes = equal("side", 1), and_(equal("side", 1), self._changes_after(stage - 1))
         for (name, kind), then in zip(_happening(), (begins.seq, begins.gtid, begins.committed_at), strict=True):
             carried[name] = _either(changes, self._constant(then, kind), column_of(name))
         # Versions that have ended are in no segment, and nothing comes after them.
@@ -137,13 +152,13 @@ class HistoryWriter(RowsWriter):
             end = self._end(stage - 1, what, kind)
             carried[f"ended_{what}"] = _either(is_row, self._typed(exp.null(), kind), end)
         for at in self._shown():
-            is_shown = exp.or_(is_row.copy(), equal("put", _ENDED))
+            is_shown = or_(is_row.copy(), equal("put", _ENDED))
             carried[f"v{at}"] = _either(is_shown, column_of(f"v{at}"), self._as_shown(at, stage - 1))
         columns = self._event_columns(stage)
         for name, kind in columns:
             if name[0] in "kt" and name[1:].isdigit():
                 carried[name] = _either(is_row, carried[name], self._typed(exp.null(), kind))
-        return [exp.alias_(carried[name], name, quoted=True) for name, _ in columns]
+        return [named(carried[name], name) for name, _ in columns]
 
     def _changes_after(self, stage: int) -> exp.Expr:
         """Whether the ALTER after a stage changed what is shown of a row: then another version begins."""
@@ -151,8 +166,8 @@ class HistoryWriter(RowsWriter):
         for at in self._shown():
             if self._form(at, stage) != self._form(at, stage + 1):
                 before, after = (self._as_shown(at, at_stage) for at_stage in (stage, stage + 1))
-                differences.append(exp.not_(exp.paren(exp.NullSafeEQ(this=before, expression=after))))
-        return exp.or_(*differences)
+                differences.append(not_(paren(exp.NullSafeEQ(this=before, expression=after))))
+        return or_(*differences)
 
     def _form(self, at: int, stage: int) -> int:
         """The column with what is shown of a column of the view in a stage: how it was at the end of that stage, or of
@@ -175,18 +190,13 @@ class HistoryWriter(RowsWriter):
             is_told: exp.Expr = exp.Is(this=value, expression=exp.null())
             shown: exp.Expr = exp.null()
             if then.is_castable:
-                shown = self._tried(value, column.kind)
-                again = exp.NullSafeEQ(this=self._tried(shown.copy(), then.kind), expression=value.copy())
-                is_told = exp.or_(is_told, again)
+                shown = tried(value, column.kind, self._dialect)
+                again = exp.NullSafeEQ(this=tried(shown.copy(), then.kind, self._dialect), expression=value.copy())
+                is_told = or_(is_told, again)
             marked = _either(is_told, self._struct(column, v=shown, u=why), unlike)
         else:
             marked = self._struct(column, v=self._typed(value, column.kind), u=why)
         return _either(is_lacking, lacks, marked)
-
-    def _tried(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
-        """A cast; NULL if the type has no such value."""
-        built = exp.DataType.build(type_text(self._dialect, kind), dialect=self._dialect.value)
-        return exp.TryCast(this=value, to=built, safe=True)
 
     # Events -------------------------------------------------------------------------------------
 
@@ -194,7 +204,7 @@ class HistoryWriter(RowsWriter):
         if stage == 0 and self._history.base is not None:
             yield self._base(self._history.base)
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
-            inside = exp.and_(is_in("_schema_version", branch.versions), *self._bounds())
+            inside = and_(is_in("_schema_version", branch.versions), *self._bounds())
             put, taken = self._relations(branch)
             events = (
                 (self._put(branch), put, self._is_put(branch)),
@@ -203,7 +213,7 @@ class HistoryWriter(RowsWriter):
             for values, relation, which in events:
                 # `_put` and `_taken` begin with `put`, `seq` and `row`.
                 event = [*values[:3], *self._happened(), *self._nulls(self._ended()), *values[3:]]
-                yield exp.select(*event).from_(relation).where(inside.copy(), which)
+                yield select(*event).from_(relation, copy=False).where(inside.copy(), which, copy=False)
 
     def _with_mappings(self) -> Iterable[Branch]:
         return (*super()._with_mappings(), *([] if self._history.base is None else [self._history.base]))
@@ -220,12 +230,14 @@ class HistoryWriter(RowsWriter):
         until = exp.Literal.number(self._history.until)
         if self._history.mirror is None:
             return until
-        newest = exp.select(exp.Max(this=column_of("_seq"))).from_(self._history.mirror.copy())
-        return exp.Greatest(this=until, expressions=[exp.Coalesce(this=newest.subquery(), expressions=[until.copy()])])
+        newest = select(exp.Max(this=column_of("_seq"))).from_(self._history.mirror.copy(), copy=False)
+        return exp.Greatest(
+            this=until, expressions=[exp.Coalesce(this=newest.subquery(copy=False), expressions=[until.copy()])]
+        )
 
     def _happened(self) -> list[exp.Expr]:
-        own = [exp.alias_(column_of(there), name, quoted=True) for name, there, _ in _WHEN if name != "seq"]
-        return [exp.alias_(column_of("_seq"), "since", quoted=True), *own, self._segment(column_of("_seq"))]
+        own = [named(column_of(there), name) for name, there, _ in _WHEN if name != "seq"]
+        return [named(column_of("_seq"), "since"), *own, self._segment(column_of("_seq"))]
 
     def _segment(self, seq: exp.Expr) -> exp.Expr:
         """How often the table had been emptied before a transaction."""
@@ -236,29 +248,29 @@ class HistoryWriter(RowsWriter):
             for at, emptied in enumerate(self._history.emptied)
         ]
         last = exp.Literal.number(len(cases))
-        return exp.alias_(exp.Case(ifs=cases, default=last) if cases else last, "segment", quoted=True)
+        return named(exp.Case(ifs=cases, default=last) if cases else last, "segment")
 
     def _base(self, base: Branch) -> exp.Select:
         """The rows at the begin: it is not known since when they have had these values."""
         selected = [
-            exp.alias_(exp.Literal.number(1), "put", quoted=True),
-            exp.alias_(exp.Literal.number(self._history.after), "seq", quoted=True),
-            exp.alias_(self._number_of_base(base), "row", quoted=True),
+            named(exp.Literal.number(1), "put"),
+            named(exp.Literal.number(self._history.after), "seq"),
+            named(self._number_of_base(base), "row"),
             *self._nulls(_happening()),
-            exp.alias_(exp.Literal.number(0), "segment", quoted=True),
+            named(exp.Literal.number(0), "segment"),
             *self._nulls(self._ended()),
         ]
         for at, (column, column_source) in enumerate(self._pairs(base)):
             if self._is_key(column, base.stage):
-                selected.append(exp.alias_(self._known(column_source, column), f"k{at}", quoted=True))
+                selected.append(named(self._known(column_source, column), f"k{at}"))
             if self._is_key(column, base.stage) and column.has_texts:
-                selected.append(exp.alias_(self._text(column_source, column), f"t{at}", quoted=True))
+                selected.append(named(self._text(column_source, column), f"t{at}"))
             if self._has_value(column, base.stage):
-                selected.append(exp.alias_(self._placed(column_source, column), f"v{at}", quoted=True))
+                selected.append(named(self._placed(column_source, column), f"v{at}"))
         if self._follows(base.stage):
             selected.append(edge(exp.true()))
         rows = with_lookups(self._relation(base.relation), self._lookups(list(self._pairs(base))), self._dialect)
-        return exp.select(*selected).from_(rows)
+        return select(*selected).from_(rows, copy=False)
 
     def _number_of_base(self, base: Branch) -> exp.Expr:
         """A number below those of changes; a different one for each row if rows are followed."""
@@ -285,7 +297,7 @@ class HistoryWriter(RowsWriter):
 
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
         is_later = exp.GT(this=column_of("_seq"), expression=self._reached())
-        return exp.or_(super()._is_known(versions), is_later)
+        return or_(super()._is_known(versions), is_later)
 
     # Spans --------------------------------------------------------------------------------------
 
@@ -299,8 +311,8 @@ class HistoryWriter(RowsWriter):
         """The next event under a key ends a version."""
         ends = [self._to(name, self._over(exp.Lead(this=column_of(name)), stage)) for name, _, _ in _WHEN]
         events = f"owned_{stage}" if self._follows(stage) else f"events_{stage}"
-        spans = exp.select(*self._passed_on(), *self._fillings(stage), *ends).from_(events)
-        return spans.where(*self._wanted_keys(stage))
+        spans = select(*self._passed_on(), *self._fillings(stage), *ends).from_(events, copy=False)
+        return spans.where(*self._wanted_keys(stage), copy=False)
 
     def _wanted_keys(self, stage: int) -> list[exp.Expr]:
         """Conditions for the events under the wanted keys. Where rows have values of the rows of other keys, or other
@@ -308,7 +320,7 @@ class HistoryWriter(RowsWriter):
         if self._source.stages > 1 or self._follows(stage):
             return []
         return [
-            exp.or_(*(_between(column_of(f"k{at}"), low, high) for low, high in ranges))
+            or_(*(_between(column_of(f"k{at}"), low, high) for low, high in ranges))
             for at, ranges in self._history.keys
         ]
 
@@ -319,14 +331,13 @@ class HistoryWriter(RowsWriter):
         # A version that has ended keeps its values: several of them may come from one change.
         ended = equal("put", _ENDED)
         return [
-            exp.alias_(_either(ended, column_of(filling.alias), filling.unalias()), filling.alias, quoted=True)
-            for filling in fillings
+            named(_either(ended, column_of(filling.alias), filling.unalias()), filling.alias) for filling in fillings
         ]
 
     def _numbered(self, stage: int) -> exp.Select:
         """The events of a stage without a key, with their numbers among those with equal rows."""
         number = along(exp.RowNumber(), [*self._identity(stage), column_of("put")])
-        return exp.select("*", exp.alias_(number, "number", quoted=True)).from_(f"events_{stage}")
+        return select("*", named(number, "number")).from_(f"events_{stage}", copy=False)
 
     def _spans_of_equal(self, stage: int) -> exp.Select:
         """The n-th removal ends the n-th of equal rows."""
@@ -337,19 +348,19 @@ class HistoryWriter(RowsWriter):
             lead = exp.Window(this=exp.Lead(this=column_of(name)), partition_by=pair, order=put_first.copy())
             ends.append(self._to(name, lead))
         values = map(column_of, self._value_names(stage))
-        return exp.select(*self._passed_on(), *values, *ends).from_(f"numbered_{stage}")
+        return select(*self._passed_on(), *values, *ends).from_(f"numbered_{stage}", copy=False)
 
     def _to(self, name: str, following: exp.Expr) -> exp.Expr:
         """A column with the end of each version."""
         ended = equal("put", _ENDED)
         end = _either(ended, column_of(f"ended_{name}"), following) if self._source.stages > 1 else following
-        return exp.alias_(end, f"to_{name}", quoted=True)
+        return named(end, f"to_{name}")
 
     # What is shown ------------------------------------------------------------------------------
 
     def _is_version(self) -> exp.Expr:
         """Whether it is a version that could be seen."""
-        return exp.and_(equal("put", 1), self._lasts())
+        return and_(equal("put", 1), self._lasts())
 
     def _validity(self, stage: int) -> list[exp.Expr]:
         made = {"_seq": ("since", "seq"), "_gtid": ("gtid", "gtid"), "": ("time", "time")}
@@ -357,7 +368,7 @@ class HistoryWriter(RowsWriter):
         for name, kind in VALIDITY:
             since, what = made[name.removeprefix("_valid_from").removeprefix("_valid_to")]
             value = exp.Column(this=name_of(since)) if name.startswith("_valid_from") else self._end(stage, what, kind)
-            validity.append(exp.alias_(value, name, quoted=True))
+            validity.append(named(value, name))
         return validity
 
     def _end(self, stage: int, what: str, kind: pa.DataType) -> exp.Expr:
@@ -391,7 +402,7 @@ class HistoryWriter(RowsWriter):
         is_older = exp.Is(this=since, expression=exp.null())
         is_left = exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null())
         ends_later = exp.LT(this=since.copy(), expression=exp.Column(this=name_of("to_seq")))
-        return exp.or_(is_older, is_left, ends_later)
+        return or_(is_older, is_left, ends_later)
 
 
 def _happening() -> list[tuple[str, pa.DataType]]:
@@ -410,4 +421,4 @@ def _between(value: exp.Expr, low: int | None, high: int | None) -> exp.Expr:
         bounds.append(exp.GTE(this=value, expression=exp.Literal.number(low)))
     if high is not None:
         bounds.append(exp.LTE(this=value.copy(), expression=exp.Literal.number(high)))
-    return exp.and_(*bounds)
+    return and_(*bounds)

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from strata_cdc.changes.arrow import GEOMETRY
 from strata_cdc.dialects.engines import Dialect
-from strata_cdc.dialects.trees import aliased, name_of, typed
+from strata_cdc.dialects.trees import aliased, name_of, named, paren, select, typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,25 +42,25 @@ def query_of(column_source: ColumnSource, kind: pa.DataType, dialect: Dialect) -
     made = _mapping(column_source)
     sides = {"k": made.before, "v": made.after} | ({} if made.texts is None else {"t": made.texts})
     before, after, text = _names(made)
-    known = exp.select(
-        exp.alias_(_key(exp.column("k"), _kind(column_source), dialect), before, quoted=True),
-        exp.alias_(_decoded(exp.column("v"), kind, dialect), after, quoted=True),
+    known = select(
+        named(_key(exp.column("k"), _kind(column_source), dialect), before),
+        named(_decoded(exp.column("v"), kind, dialect), after),
     )
     if made.texts is not None:
-        known = known.select(exp.alias_(_decoded_text(exp.column("t"), dialect), text, quoted=True))
+        known = known.select(named(_decoded_text(exp.column("t"), dialect), text), copy=False)
     rows = _unnested({name: _split(side, dialect) for name, side in sides.items()}, dialect)
-    return aliased(known.from_(rows.subquery("texts")), made.name)
+    return aliased(known.from_(rows.subquery("texts", copy=False), copy=False), made.name)
 
 
 def _unnested(sides: Mapping[str, exp.Expr], dialect: Dialect) -> exp.Select:
     """Rows of arrays of one length."""
     if dialect is Dialect.DUCKDB:
-        columns = [exp.alias_(exp.Anonymous(this="unnest", expressions=[side]), name) for name, side in sides.items()]
-        return exp.select(*columns)
-    arrays = exp.select(*(exp.alias_(side, name) for name, side in sides.items())).subquery("arrays")
+        columns = [named(exp.Anonymous(this="unnest", expressions=[side]), name) for name, side in sides.items()]
+        return select(*columns)
+    arrays = select(*(named(side, name) for name, side in sides.items())).subquery("arrays", copy=False)
     zipped = exp.Anonymous(this="arrays_zip", expressions=[exp.column(name) for name in sides])
-    each = exp.select(exp.alias_(exp.Anonymous(this="explode", expressions=[zipped]), "z")).from_(arrays)
-    return exp.select(*(exp.column(name, "z") for name in sides)).from_(each.subquery("each"))
+    each = select(named(exp.Anonymous(this="explode", expressions=[zipped]), "z")).from_(arrays, copy=False)
+    return select(*(exp.column(name, "z") for name in sides)).from_(each.subquery("each", copy=False), copy=False)
 
 
 def text_name(lookup: str) -> str:
@@ -88,19 +88,19 @@ def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect
     """
     if not lookups:
         return relation
-    rows = exp.select("*").from_(relation).subquery("rows")
-    query = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows)
+    rows = select("*").from_(relation, copy=False).subquery("rows", copy=False)
+    query = select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows, copy=False)
     for lookup in lookups:
         made, (before, after, text) = _mapping(lookup.place), _names(_mapping(lookup.place))
-        query = query.select(exp.alias_(exp.column(name_of(after), name_of(lookup.name)), lookup.name, quoted=True))
+        query = query.select(named(exp.column(name_of(after), name_of(lookup.name)), lookup.name), copy=False)
         if made.texts is not None:
             of_text = exp.column(name_of(text), name_of(lookup.name))
-            query = query.select(exp.alias_(of_text, text_name(lookup.name), quoted=True))
+            query = query.select(named(of_text, text_name(lookup.name)), copy=False)
         mapping = exp.alias_(exp.to_table(made.name), lookup.name, quoted=True, table=True)
         key = exp.column(name_of(before), name_of(lookup.name))
         is_it = exp.EQ(this=key, expression=_comparable(lookup.value, _kind(lookup.place), dialect))
-        query = query.join(mapping, on=is_it, join_type="left")
-    return query.subquery()
+        query = query.join(mapping, on=is_it, join_type="left", copy=False)
+    return query.subquery(copy=False)
 
 
 def _mapping(column_source: ColumnSource) -> MadeValues:
@@ -167,6 +167,6 @@ def _comparable(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Exp
         return typed(value, pa.string(), dialect)
     if kind != GEOMETRY:
         return value
-    srid, wkb = (exp.Dot(this=exp.paren(value.copy()), expression=name_of(part)) for part in ("srid", "wkb"))
+    srid, wkb = (exp.Dot(this=paren(value.copy()), expression=name_of(part)) for part in ("srid", "wkb"))
     parts = [typed(srid, pa.string(), dialect), exp.Literal.string(":"), exp.Anonymous(this="hex", expressions=[wkb])]
     return exp.Anonymous(this="concat", expressions=parts)

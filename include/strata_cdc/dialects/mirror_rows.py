@@ -11,7 +11,7 @@ from msgspec import Struct
 from sqlglot import exp
 
 from strata_cdc.dialects.engines import Dialect
-from strata_cdc.dialects.trees import column_of, create_view, name_of, typed
+from strata_cdc.dialects.trees import column_of, create_view, name_of, named, not_, select, typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def rows_view(view: exp.Table, columns: Sequence[RowsColumn], parts: Sequence[Ro
         parts: The mirror as the engine reads it; none: the mirror has no rows.
         dialect: The engine.
     """
-    nothing = _selected(columns, [None] * len(columns), dialect).where(exp.false())
+    nothing = _selected(columns, [None] * len(columns), dialect).where(exp.false(), copy=False)
     selects = [_part(columns, part, dialect) for part in parts] or [nothing]
     first: exp.Expr = selects[0]
     query = reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
@@ -68,16 +68,14 @@ def rows_view(view: exp.Table, columns: Sequence[RowsColumn], parts: Sequence[Ro
 
 
 def _part(columns: Sequence[RowsColumn], part: RowsPart, dialect: Dialect) -> exp.Select:
-    query = _selected(columns, part.read_as, dialect).from_(part.relation)
-    return query.where(exp.not_(_is_dead(part.dead, dialect))) if len(part.dead) else query
+    query = _selected(columns, part.read_as, dialect).from_(part.relation, copy=False)
+    return query.where(not_(_is_dead(part.dead, dialect)), copy=False) if len(part.dead) else query
 
 
 def _selected(columns: Sequence[RowsColumn], read_as: Sequence[str | None], dialect: Dialect) -> exp.Select:
-    return exp.select(
+    return select(
         *(
-            exp.alias_(
-                typed(exp.null(), column.kind, dialect) if name is None else column_of(name), name_of(column.name)
-            )
+            named(typed(exp.null(), column.kind, dialect) if name is None else column_of(name), name_of(column.name))
             for column, name in zip(columns, read_as, strict=True)
         )
     )
@@ -90,9 +88,9 @@ def _is_dead(dead: Sequence[int], dialect: Dialect) -> exp.Expr:
     texts = [exp.Literal.string(text) for text in (_BETWEEN.join(map(str, dead)), _BETWEEN)]
     split = exp.Anonymous(this="string_split" if is_duckdb else "split", expressions=texts)
     each = exp.Anonymous(this="unnest" if is_duckdb else "explode", expressions=[split])
-    rows = exp.select(exp.alias_(each, "dead")).subquery("texts")
-    numbers = exp.select(typed(exp.column("dead"), pa.int64(), dialect)).from_(rows)
+    rows = select(named(each, "dead")).subquery("texts", copy=False)
+    numbers = select(typed(exp.column("dead"), pa.int64(), dialect)).from_(rows, copy=False)
     number: exp.Expr = exp.column(ROW_NUMBER[dialect])
     if not is_duckdb:
         number = exp.Dot(this=number, expression=exp.to_identifier("row_index"))
-    return exp.In(this=number, query=numbers.subquery())
+    return exp.In(this=number, query=numbers.subquery(copy=False))

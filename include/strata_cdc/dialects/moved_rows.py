@@ -14,7 +14,21 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from sqlglot import exp
 
-from strata_cdc.dialects.trees import aliased, along, column_of, equal, is_insert, last_of, name_of
+from strata_cdc.dialects.trees import (
+    aliased,
+    along,
+    and_,
+    column_of,
+    equal,
+    is_insert,
+    last_of,
+    name_of,
+    named,
+    not_,
+    or_,
+    paren,
+    select,
+)
 from strata_cdc.dialects.views import Writer
 
 if TYPE_CHECKING:
@@ -36,7 +50,9 @@ class RowsWriter(Writer):
     def _stage(self, stage: int) -> list[exp.CTE]:
         if not self._follows(stage):
             return super()._stage(stage)
-        filled = exp.select(*self._passed_on(), column_of("newest"), *self._fillings(stage)).from_(f"owned_{stage}")
+        filled = select(*self._passed_on(), column_of("newest"), *self._fillings(stage)).from_(
+            f"owned_{stage}", copy=False
+        )
         events = aliased(self._all_events(stage), f"events_{stage}")
         return [events, *self._origins(stage), aliased(filled, f"ranked_{stage}")]
 
@@ -45,14 +61,14 @@ class RowsWriter(Writer):
     def _put(self, branch: Branch) -> list[exp.Expr]:
         if not self._follows(branch.stage):
             return super()._put(branch)
-        begins = exp.or_(is_insert(), exp.not_(exp.paren(self._stays(branch))))
+        begins = or_(is_insert(), not_(paren(self._stays(branch))))
         return [*super()._put(branch), edge(begins)]
 
     def _taken(self, branch: Branch) -> list[exp.Expr]:
         if not self._follows(branch.stage):
             return super()._taken(branch)
         is_update = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("update"))
-        return [*super()._taken(branch), edge(exp.and_(is_update, exp.not_(exp.paren(self._stays(branch)))))]
+        return [*super()._taken(branch), edge(and_(is_update, not_(paren(self._stays(branch)))))]
 
     def _carried(self, stage: int) -> list[exp.Expr]:
         return [*super()._carried(stage), *([edge(exp.true())] if self._follows(stage) else [])]
@@ -72,24 +88,28 @@ class RowsWriter(Writer):
         change = exp.Struct(
             expressions=[exp.PropertyEQ(this=name_of(name), expression=column_of(name)) for name in _CHANGE]
         )
-        start = exp.Case(ifs=[exp.If(this=exp.and_(equal("put", 1), equal("edge", 1)), true=change)])
-        begun = exp.select(
+        start = exp.Case(ifs=[exp.If(this=and_(equal("put", 1), equal("edge", 1)), true=change)])
+        begun = select(
             "*",
-            exp.alias_(self._over(last_of(start), stage), "start", quoted=True),
-            exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True),
-        ).from_(f"events_{stage}")
-        is_known = exp.not_(exp.Is(this=column_of("start"), expression=exp.null()))
-        moves = exp.and_(equal("put", 0), equal("edge", 1), is_known)
+            named(self._over(last_of(start), stage), "start"),
+            named(self._over(exp.RowNumber(), stage, newest_first=True), "newest"),
+        ).from_(f"events_{stage}", copy=False)
+        is_known = not_(exp.Is(this=column_of("start"), expression=exp.null()))
+        moves = and_(equal("put", 0), equal("edge", 1), is_known)
         its_names = list(map(name_of, (*_CHANGE, "earlier")))
         moved = exp.CTE(
             this=exp.Union(this=_first_moves(stage), expression=_further_moves(stage), distinct=False),
             alias=exp.TableAlias(this=exp.to_identifier(f"moved_{stage}"), columns=its_names),
         )
-        earliest = exp.alias_(exp.Min(this=column_of("earlier")), "earliest", quoted=True)
+        earliest = named(exp.Min(this=column_of("earlier")), "earliest")
         firsts = (
-            exp.select(*map(column_of, _CHANGE), earliest).from_(f"moved_{stage}").group_by(*map(column_of, _CHANGE))
+            select(*map(column_of, _CHANGE), earliest)
+            .from_(f"moved_{stage}", copy=False)
+            .group_by(*map(column_of, _CHANGE), copy=False)
         )
-        starts = exp.select(*map(column_of, (*_CHANGE, "start"))).from_(f"begun_{stage}").where(moves)
+        starts = (
+            select(*map(column_of, (*_CHANGE, "start"))).from_(f"begun_{stage}", copy=False).where(moves, copy=False)
+        )
         return [
             aliased(begun, f"begun_{stage}"),
             aliased(starts, f"moves_{stage}"),
@@ -103,9 +123,9 @@ class RowsWriter(Writer):
         every = [exp.column(name_of(name), "begun") for name, _ in self._event_columns(stage)]
         firsts = exp.alias_(exp.to_table(f"firsts_{stage}"), "firsts", table=True)
         return (
-            exp.select(*every, column_of("newest"), exp.alias_(origin, "origin", quoted=True))
-            .from_(f"begun_{stage} AS begun")
-            .join(firsts, on=_is_change("start", "begun", "firsts"), join_type="left")
+            select(*every, column_of("newest"), named(origin, "origin"))
+            .from_(f"begun_{stage} AS begun", copy=False)
+            .join(firsts, on=_is_change("start", "begun", "firsts"), join_type="left", copy=False)
         )
 
     def _fillings(self, stage: int) -> list[exp.Expr]:
@@ -116,13 +136,12 @@ class RowsWriter(Writer):
         is_older = exp.Is(this=column_of("origin"), expression=exp.null())
         keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._identity(stage)]
         return [
-            exp.alias_(
+            named(
                 along(
                     last_of(column_of(name)),
                     [column_of("origin"), *(key.copy() for key in keys)],
                 ),
                 name,
-                quoted=True,
             )
             for name in self._value_names(stage)
         ]
@@ -130,21 +149,23 @@ class RowsWriter(Writer):
 
 def _first_moves(stage: int) -> exp.Select:
     """Changes of keys, with the change by which their row began under the old key."""
-    return exp.select(*map(column_of, _CHANGE), column_of("start")).from_(f"moves_{stage}")
+    return select(*map(column_of, _CHANGE), column_of("start")).from_(f"moves_{stage}", copy=False)
 
 
 def _further_moves(stage: int) -> exp.Select:
     """The same, followed back over one more change of the key."""
     own = [exp.column(name_of(name), "moved") for name in _CHANGE]
-    selected = exp.select(*own, exp.column(name_of("start"), "moves")).from_(f"moved_{stage} AS moved")
+    selected = select(*own, exp.column(name_of("start"), "moves")).from_(f"moved_{stage} AS moved", copy=False)
     return selected.join(
-        exp.alias_(exp.to_table(f"moves_{stage}"), "moves", table=True), on=_is_change("earlier", "moved", "moves")
+        exp.alias_(exp.to_table(f"moves_{stage}"), "moves", table=True),
+        on=_is_change("earlier", "moved", "moves"),
+        copy=False,
     )
 
 
 def _is_change(column: str, inside: str, of: str) -> exp.Expr:
     """Whether a column of one query is the change of a row of another query."""
-    return exp.and_(
+    return and_(
         *(
             exp.EQ(
                 this=exp.Dot(this=exp.column(name_of(column), inside), expression=name_of(name)),
@@ -158,4 +179,4 @@ def _is_change(column: str, inside: str, of: str) -> exp.Expr:
 def edge(holds: exp.Expr) -> exp.Expr:
     """Returns the column that says whether a row begins under its key with this event, or gets another key after it."""
     numbers = [exp.Literal.number(number) for number in (1, 0)]
-    return exp.alias_(exp.Case(ifs=[exp.If(this=holds, true=numbers[0])], default=numbers[1]), "edge", quoted=True)
+    return named(exp.Case(ifs=[exp.If(this=holds, true=numbers[0])], default=numbers[1]), "edge")

@@ -3,6 +3,7 @@ Not here: the views (`views.py`, `history.py`, `mirror_rows.py`)."""
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -27,6 +28,20 @@ _PLAIN_TYPES: Final = {
         pa.timestamp("us", tz="UTC"): "TIMESTAMP",
     },
 }  # fmt: skip
+
+# sqlglot's builders copy what they are given, so a tree is copied at each of its levels: half the time of a query of
+# the past. Nothing that is in a tree is changed here, and one node may be in several places: sqlglot copies the tree
+# before it generates SQL of it.
+select: Final = partial(exp.select, copy=False)
+and_: Final = partial(exp.and_, copy=False)
+or_: Final = partial(exp.or_, copy=False)
+not_: Final = partial(exp.not_, copy=False)
+paren: Final = partial(exp.paren, copy=False)
+
+
+def named(value: exp.Expr, name: str | exp.Identifier) -> exp.Expr:
+    """Returns a value with the name of a column."""
+    return exp.alias_(value, name, quoted=True, copy=False)
 
 
 def create_view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> str:
@@ -59,7 +74,18 @@ def type_text(dialect: Dialect, kind: pa.DataType) -> str:
 
 def typed(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
     """Returns a value, cast to a type."""
-    return exp.Cast(this=value, to=exp.DataType.build(type_text(dialect, kind), dialect=dialect.value))
+    return exp.Cast(this=value, to=type_of(kind, dialect))
+
+
+def tried(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """Returns a value, cast to a type; NULL if the type has no such value."""
+    return exp.TryCast(this=value, to=type_of(kind, dialect), safe=True)
+
+
+@cache
+def type_of(kind: pa.DataType, dialect: Dialect) -> exp.DataType:
+    """Returns a type of a change table as sqlglot's node."""
+    return exp.DataType.build(type_text(dialect, kind), dialect=dialect.value)
 
 
 def name_of(text: str) -> exp.Identifier:
@@ -92,7 +118,7 @@ def is_insert() -> exp.Expr:
 def is_of_mariadb() -> exp.Expr:
     """Whether a change comes from MariaDB: its GTIDs, such as 0-1-7, have no colon, and each of its changes has one."""
     has_colon = exp.Like(this=column_of("_gtid"), expression=exp.Literal.string("%:%"))
-    return exp.not_(exp.Coalesce(this=has_colon, expressions=[exp.true()]))
+    return not_(exp.Coalesce(this=has_colon, expressions=[exp.true()]))
 
 
 def is_in(name: str, values: Sequence[int]) -> exp.Expr:

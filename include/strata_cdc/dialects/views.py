@@ -20,6 +20,7 @@ from strata_cdc.dialects.texts import LONGEST, text_of
 from strata_cdc.dialects.trees import (
     aliased,
     along,
+    and_,
     column_of,
     create_view,
     equal,
@@ -28,6 +29,11 @@ from strata_cdc.dialects.trees import (
     is_of_mariadb,
     last_of,
     name_of,
+    named,
+    not_,
+    or_,
+    paren,
+    select,
     typed,
 )
 from strata_cdc.dialects.view_source import ColumnSource, ViewColumn
@@ -90,35 +96,32 @@ class Writer:
         in `newest` for those that say which rows are there at its end."""
         if stage in self._source.without_key:
             return self._counted(stage)
-        newest = exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True)
-        ranked = exp.select(*self._passed_on(), *self._fillings(stage), newest).from_(f"events_{stage}")
+        newest = named(self._over(exp.RowNumber(), stage, newest_first=True), "newest")
+        ranked = select(*self._passed_on(), *self._fillings(stage), newest).from_(f"events_{stage}", copy=False)
         return [aliased(self._all_events(stage), f"events_{stage}"), aliased(ranked, f"ranked_{stage}")]
 
     def _fillings(self, stage: int) -> list[exp.Expr]:
         """Each value after each event: from an earlier one if the image lacks it."""
-        return [
-            exp.alias_(self._over(last_of(column_of(name)), stage), name, quoted=True)
-            for name in self._value_names(stage)
-        ]
+        return [named(self._over(last_of(column_of(name)), stage), name) for name in self._value_names(stage)]
 
     def _counted(self, stage: int) -> list[exp.CTE]:
         """The queries of a stage without a key. Of equal rows, the one that was put last is removed first. So a row is
         there if afterwards there were never fewer equal rows than with it; fewer than none are rows that are older than
         the log."""
         size = exp.Sum(this=exp.Case(ifs=[exp.If(this=equal("put", 1), true=_number(1))], default=_number(-1)))
-        sized = exp.select("*", exp.alias_(self._over(size, stage), "size", quoted=True))
+        sized = select("*", named(self._over(size, stage), "size"))
         least = self._over(exp.Min(this=column_of("size")), stage, newest_first=True)
         is_left = exp.GTE(this=least, expression=column_of("size"))
         newest = exp.Case(ifs=[exp.If(this=is_left, true=_number(1))], default=_number(2))
-        left = exp.select(
+        left = select(
             *self._passed_on(),
             *map(column_of, self._value_names(stage)),
-            exp.alias_(newest, "newest", quoted=True),
+            named(newest, "newest"),
         )
         return [
             aliased(self._all_events(stage), f"events_{stage}"),
-            aliased(sized.from_(f"events_{stage}"), f"sized_{stage}"),
-            aliased(left.from_(f"sized_{stage}"), f"ranked_{stage}"),
+            aliased(sized.from_(f"events_{stage}", copy=False), f"sized_{stage}"),
+            aliased(left.from_(f"sized_{stage}", copy=False), f"ranked_{stage}"),
         ]
 
     def _all_events(self, stage: int) -> exp.Expr:
@@ -129,8 +132,8 @@ class Writer:
 
     def _left(self, stage: int, selected: Sequence[exp.Expr]) -> exp.Select:
         """A query of the rows that are there at the end of a stage."""
-        rows = exp.select(*selected).from_(f"ranked_{stage}")
-        return rows.where(equal("newest", 1)).where(equal("put", 1))
+        rows = select(*selected).from_(f"ranked_{stage}", copy=False)
+        return rows.where(equal("newest", 1), copy=False).where(equal("put", 1), copy=False)
 
     def _carried(self, stage: int) -> list[exp.Expr]:
         """The columns of `_event_columns`, for rows from the stage before: with their keys after the ALTER between the
@@ -138,9 +141,9 @@ class Writer:
         carried = [*map(column_of, ("put", "seq", "row"))]
         for at, column in enumerate(self._source.columns):
             if self._is_key(column, stage):
-                carried.append(exp.alias_(self._told(at), f"k{at}", quoted=True))
+                carried.append(named(self._told(at), f"k{at}"))
             if self._is_key(column, stage) and column.has_texts:
-                carried.append(exp.alias_(self._part(at, "x"), f"t{at}", quoted=True))
+                carried.append(named(self._part(at, "x"), f"t{at}"))
             if self._has_value(column, stage):
                 carried.append(column_of(f"v{at}"))
         return carried
@@ -197,7 +200,7 @@ class Writer:
             if column.is_key:
                 old = self._then(column_source, column, BEFORE)
                 expression = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=expression)
-            selected.append(exp.alias_(expression, column.published, quoted=True))
+            selected.append(named(expression, column.published))
         images = exp.Struct(
             expressions=[
                 exp.PropertyEQ(this=name_of(column.published), expression=self._then(column_source, column, BEFORE))
@@ -205,32 +208,36 @@ class Writer:
             ]
         )
         has_image = exp.Not(this=exp.Is(this=column_of(BEFORE), expression=exp.null()))
-        selected.append(exp.alias_(exp.Case(ifs=[exp.If(this=has_image, true=images)]), BEFORE, quoted=True))
+        selected.append(named(exp.Case(ifs=[exp.If(this=has_image, true=images)]), BEFORE))
         selected += [column_of(name) for name in (*SHARED, "_schema_version", "_missing", "_invalid")]
         return (
-            exp.select(*selected)
-            .from_(self._relation(branch.relation))
-            .where(is_in("_schema_version", branch.versions))
+            select(*selected)
+            .from_(self._relation(branch.relation), copy=False)
+            .where(is_in("_schema_version", branch.versions), copy=False)
         )
 
     def _events(self, stage: int = 0) -> Iterable[exp.Select]:
         """The queries of the events of a stage: rows that are put under a key, and rows that are removed."""
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
-            own = exp.and_(is_in("_schema_version", branch.versions), is_left)
+            own = and_(is_in("_schema_version", branch.versions), is_left)
             put, taken = self._relations(branch)
-            yield exp.select(*self._put(branch)).from_(put).where(own, self._is_put(branch))
-            yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), self._is_taken(branch))
+            yield select(*self._put(branch)).from_(put, copy=False).where(own, self._is_put(branch), copy=False)
+            yield (
+                select(*self._taken(branch))
+                .from_(taken, copy=False)
+                .where(own.copy(), self._is_taken(branch), copy=False)
+            )
 
     def _is_put(self, branch: Branch) -> exp.Expr:
         """Whether a change puts a row."""
         has_image = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
-        return has_image if branch.end is None else exp.and_(has_image, self._is_current(branch, branch.end))
+        return has_image if branch.end is None else and_(has_image, self._is_current(branch, branch.end))
 
     def _is_taken(self, branch: Branch) -> exp.Expr:
         """Whether a change removes a row."""
         has_image = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
-        return has_image if branch.end is None else exp.and_(has_image, self._is_current(branch, branch.end, BEFORE))
+        return has_image if branch.end is None else and_(has_image, self._is_current(branch, branch.end, BEFORE))
 
     def _is_current(self, branch: Branch, end: RowEnd, inside: str = "") -> exp.Expr:
         """Whether an image of a system-versioned table is of a current row. An image that lacks its end has not changed
@@ -243,7 +250,7 @@ class Writer:
         moments = [self._typed(_literal(moment, self._dialect), moment.type) for moment in end.of_current]
         ends = [column_of(name, inside) for name in end.physical]
         value = ends[0] if len(ends) == 1 else exp.Coalesce(this=ends[0], expressions=ends[1:])
-        return exp.or_(exp.Is(this=value, expression=exp.null()), exp.In(this=value.copy(), expressions=moments))
+        return or_(exp.Is(this=value, expression=exp.null()), exp.In(this=value.copy(), expressions=moments))
 
     def _relations(self, branch: Branch) -> tuple[exp.Expr, exp.Expr]:
         """The rows of a branch with the results of lookups: for `_put`, and for `_taken`."""
@@ -280,17 +287,15 @@ class Writer:
         ]
 
     def _put(self, branch: Branch) -> list[exp.Expr]:
-        selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
+        selected = [named(exp.Literal.number(1), "put"), *_order()]
         stays = self._stays(branch)
         for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if self._is_key(column, branch.stage):
-                selected.append(exp.alias_(self._key(column_source, column), f"k{at}", quoted=True))
+                selected.append(named(self._key(column_source, column), f"k{at}"))
             if self._is_key(column, branch.stage) and column.has_texts:
-                selected.append(exp.alias_(self._key_text(column_source, column), f"t{at}", quoted=True))
+                selected.append(named(self._key_text(column_source, column), f"t{at}"))
             if self._has_value(column, branch.stage):
-                selected.append(
-                    exp.alias_(self._held(column_source, column, stays, branch.stage), f"v{at}", quoted=True)
-                )
+                selected.append(named(self._held(column_source, column, stays, branch.stage), f"v{at}"))
         return selected
 
     def _stays(self, branch: Branch) -> exp.Expr:
@@ -307,17 +312,17 @@ class Writer:
             if column.has_texts
         ]
         equal_pairs = [exp.NullSafeEQ(this=after, expression=before) for after, before in same]
-        return exp.and_(*equal_pairs) if equal_pairs else exp.true()
+        return and_(*equal_pairs) if equal_pairs else exp.true()
 
     def _taken(self, branch: Branch) -> list[exp.Expr]:
-        selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
+        selected = [named(exp.Literal.number(0), "put"), *_order()]
         for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if self._is_key(column, branch.stage):
-                selected.append(exp.alias_(self._old(column_source, column), f"k{at}", quoted=True))
+                selected.append(named(self._old(column_source, column), f"k{at}"))
             if self._is_key(column, branch.stage) and column.has_texts:
-                selected.append(exp.alias_(self._text(column_source, column, BEFORE), f"t{at}", quoted=True))
+                selected.append(named(self._text(column_source, column, BEFORE), f"t{at}"))
             if self._has_value(column, branch.stage):
-                selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
+                selected.append(named(self._typed(exp.null(), _held_type(column)), f"v{at}"))
         return selected
 
     def _key(self, column_source: ColumnSource, column: ViewColumn) -> exp.Expr:
@@ -326,7 +331,7 @@ class Writer:
         is_missing = self._lists("_missing", column_source.missing)
         given = self._known(self._lacking(column_source), column)
         branches = [
-            exp.If(this=exp.and_(is_missing, is_insert()), true=given),
+            exp.If(this=and_(is_missing, is_insert()), true=given),
             exp.If(this=is_missing.copy(), true=self._old(column_source, column)),
         ]
         if column.is_document:
@@ -339,7 +344,7 @@ class Writer:
         is_missing = self._lists("_missing", column_source.missing)
         given = self._text(column_source.lacking or ColumnSource(), column)
         cases = [
-            exp.If(this=exp.and_(is_missing.copy(), is_insert()), true=given),
+            exp.If(this=and_(is_missing.copy(), is_insert()), true=given),
             exp.If(this=is_missing, true=self._text(column_source, column, BEFORE)),
         ]
         return exp.Case(ifs=cases, default=self._text(column_source, column))
@@ -351,18 +356,18 @@ class Writer:
         given = self._placed(self._lacking(column_source), column)
         # An insert of a sequence changes its row.
         is_new = exp.false() if stage in self._source.of_one_row else is_insert()
-        branches = [exp.If(this=exp.and_(is_missing, is_new), true=given)]
+        branches = [exp.If(this=and_(is_missing, is_new), true=given)]
         if column_source.in_key:
-            is_before = exp.not_(self._lists("_missing", f"{BEFORE}.{column_source.missing}"))
+            is_before = not_(self._lists("_missing", f"{BEFORE}.{column_source.missing}"))
             old = self._placed(column_source, column, BEFORE)
-            branches.append(exp.If(this=exp.and_(is_missing.copy(), is_before), true=old))
+            branches.append(exp.If(this=and_(is_missing.copy(), is_before), true=old))
         elif column_source.missing:
-            moves = exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy())))
+            moves = and_(is_missing.copy(), exp.Not(this=paren(stays.copy())))
             branches.append(exp.If(this=moves, true=self._moved(column, stage)))
         branches.append(exp.If(this=is_missing.copy(), true=exp.null()))
         if column.is_generated:
             unlogged = self._not_known("MariaDB logs no generated columns of updates", column)
-            branches.insert(1, exp.If(this=exp.and_(is_missing.copy(), is_of_mariadb()), true=unlogged))
+            branches.insert(1, exp.If(this=and_(is_missing.copy(), is_of_mariadb()), true=unlogged))
         if column.is_document:
             partial = self._not_known(_ONLY_CHANGES, column)
             branches.insert(0, exp.If(this=self._has_key("_invalid", column_source.missing), true=partial))
@@ -406,7 +411,7 @@ class Writer:
         return exp.Case(ifs=[fails], default=self._known(column_source, column, BEFORE))
 
     def _opened(self, at: int) -> exp.Expr:
-        return exp.alias_(self._told(at), self._source.columns[at].name, quoted=True)
+        return named(self._told(at), self._source.columns[at].name)
 
     def _told(self, at: int) -> exp.Expr:
         """The value after an event; an error if it is not known."""
@@ -435,14 +440,14 @@ class Writer:
                 ifs=[exp.If(this=self._is_known(versions), true=exp.false())],
                 default=exp.Cast(this=fail, to=exp.DataType.build("BOOLEAN")),
             )
-            yield exp.select(*self._nulls(columns)).from_(self._relation(relation)).where(is_known)
+            yield select(*self._nulls(columns)).from_(self._relation(relation), copy=False).where(is_known, copy=False)
 
     def _nothing(self, columns: Sequence[tuple[str, pa.DataType]]) -> exp.Select:
         """A query without rows."""
-        return exp.select(*self._nulls(columns)).where(exp.false())
+        return select(*self._nulls(columns)).where(exp.false(), copy=False)
 
     def _nulls(self, columns: Sequence[tuple[str, pa.DataType]]) -> list[exp.Expr]:
-        return [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in columns]
+        return [named(self._typed(exp.null(), kind), name) for name, kind in columns]
 
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
         return is_in("_schema_version", versions)
@@ -537,9 +542,9 @@ class Writer:
         is_null = exp.Is(this=self._raw(column_source, inside), expression=exp.null())
         lost = exp.Is(this=self._converted(replace(column_source, of_null=None), column, inside), expression=exp.null())
         why = _ONLY_A_MIRROR if column_source.made is None else _NEW_VALUE
-        doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {why}")]
+        doubts: list[tuple[exp.Expr, str]] = [(and_(not_(is_null), lost), f"{shown}: {why}")]
         if column_source.loses_texts:
-            is_text = exp.not_(exp.Is(this=self._text(column_source, column, inside), expression=exp.null()))
+            is_text = not_(exp.Is(this=self._text(column_source, column, inside), expression=exp.null()))
             doubts.insert(0, (is_text, f"{shown}: {_ONLY_A_MIRROR}"))
         if column_source.of_null is not None and column_source.of_null.unknown is not None:
             doubts.append((is_null.copy(), f"the log does not tell {column_source.of_null.unknown}"))
@@ -646,4 +651,4 @@ def _literal(value: pa.Scalar, dialect: Dialect) -> exp.Expr:
 
 
 def _order() -> list[exp.Expr]:
-    return [exp.alias_(column_of("_seq"), "seq", quoted=True), exp.alias_(column_of("_row"), "row", quoted=True)]
+    return [named(column_of("_seq"), "seq"), named(column_of("_row"), "row")]
