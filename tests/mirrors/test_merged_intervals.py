@@ -116,7 +116,7 @@ def live(world: MirrorWorld, chance: random.Random, number: int) -> None:
     world.publish(take=Take.OWED)
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds())
 def test_mirrors_go_on_and_changes_stay(world: MirrorWorld, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     steps: Iterator[MergeStep] | None = None

@@ -163,7 +163,7 @@ def promoting_statements(random: Random) -> Iterator[str]:
             yield f"create table t{number} like t"
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds())
 def test_a_timestamp_that_the_server_may_promote_is_in_doubt_until_a_snapshot(mariadb: MariadbServer, seed: int):
     """The same ALTER gives it ON UPDATE or not: the server reads memory that it has not written."""
     report = run_and_compare(mariadb, promoting_statements(Random(seed)), settings=["SET sql_mode = ''"])
