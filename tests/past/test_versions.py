@@ -136,7 +136,7 @@ def test_what_there_is_not_is_refused(world: PastWorld) -> None:
     end = f"BETWEEN '{text_of(commits(world)[0])}' AND GTID '{executed(world)}'"
     with pytest.raises(Usage, match="after the moment of the query") as refused:
         rows(world, f"SELECT * FROM shop.t FOR SYSTEM_TIME {end}", first)
-    assert f"--at '{executed(world)}'" in str(refused.value)
+    assert f"--at {executed(world)}`" in str(refused.value)
     # The definition, and what is known of the ends of versions, are those of the query's moment.
     assert rows(world, "SELECT price, _valid_to FROM shop.t FOR SYSTEM_TIME ALL", first) == [(Decimal(1), None)]
 
