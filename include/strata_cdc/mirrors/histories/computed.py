@@ -38,10 +38,11 @@ def history_batches(
         for name, dataset in files.items():
             connection.register(name, dataset)
         try:
+            # One text: each step of a relation's own would have the query read again.
             columns = ", ".join(map(_quoted, wanted.names))
-            relation = connection.sql(query)
-            relation = relation if condition is None else relation.filter(condition)
-            for batch in relation.project(columns).fetch_arrow_reader(rows):
+            where = "" if condition is None else f" WHERE {condition}"
+            chosen = connection.sql(f"SELECT {columns} FROM ({query}) AS history{where}")  # noqa: S608  our own names
+            for batch in chosen.fetch_arrow_reader(rows):
                 yield pa.Table.from_batches([batch]).cast(wanted)
         except duckdb.InvalidInputException as error:
             raise Usage(str(error)) from error
