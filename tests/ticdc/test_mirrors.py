@@ -16,7 +16,7 @@ from strata_cdc.position.token import Order
 from strata_cdc.position.token_text import from_text
 from strata_cdc.schema.model.definition import TableName
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
-from tests.ticdc.world import ID, NAME, SinkWorld
+from tests.ticdc.world import ID, NAME, OLD_VALUES, SinkWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,6 +225,31 @@ def test_csv_without_old_values_is_applied_by_key(tmp_path: Path) -> None:
     # The rows are known, but not which row each update was of.
     assert past_names(world, str(START + 15)) == ["y", "z", "x"]
     assert "output-old-value = true" in world.strata("row", "history", "shop.a", "4").stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "shown"),
+    [
+        # As TiDB shows the functions that ADD COLUMN takes (pkg/ddl/add_column.go, `getFuncCallDefaultValue`).
+        ("VARCHAR", "(DATE_FORMAT(NOW(), '%Y-%m'))", "date_format(now(), _utf8mb4'%Y-%m')"),
+        ("DATE", "(STR_TO_DATE('1980-01-01', '%Y-%m-%d'))", "str_to_date(_utf8mb4'1980-01-01', _utf8mb4'%Y-%m-%d')"),
+        ("DATE", "(CURRENT_DATE)", "CURRENT_DATE"),
+    ],
+)
+def test_a_default_that_tidb_computes_blocks_the_mirror(tmp_path: Path, kind: str, default: str, shown: str) -> None:
+    """Its rows have the values of then; the schema file has the expression."""
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, OLD_VALUES)
+    table = created(feed, "a", START + 10)
+    feed.write(table, [Row(START + 11, image(1))])
+    precision = "20" if kind == "VARCHAR" else None
+    added = (ID, NAME, SinkColumn("n", kind, default=shown, precision=precision))
+    written = "VARCHAR(20)" if precision else kind
+    feed.ddl(table, START + 20, 5, f"ALTER TABLE a ADD COLUMN n {written} DEFAULT {default}", added)
+    feed.checkpoint(START + 30)
+    world.run()
+    assert "the server computes the default of the new column n" in world.strata("mirror", "list").stdout
+    assert "the server computes the default" in world.strata("row", "history", "shop.a", "1").stdout
 
 
 TAKEN = "has a key that no row had|does not fit the mirror's rows"

@@ -102,8 +102,11 @@ def test_add_column(tmp_path: Path, with_id: bool) -> None:
         SinkColumn("n", "BIT", precision="8", default="\x05"),
         SinkColumn("n", "BINARY", precision="8", default="ab"),
         SinkColumn("n", "DATE", default="0000-00-00"),
+        SinkColumn("n", "DATE", default="CURRENT_DATE"),
+        SinkColumn("n", "VARCHAR", precision="20", default="date_format(now(), _utf8mb4'%Y-%m')"),
+        SinkColumn("n", "VARCHAR", precision="36", default="uuid()"),
     ],
-    ids=lambda column: column.type,
+    ids=lambda column: f"{column.type} {column.default!a}",
 )
 def test_a_default_that_is_not_known_is_not_filled(tmp_path: Path, column: SinkColumn) -> None:
     form = FeedForm(protocol="canal-json")

@@ -7,6 +7,7 @@ unknown (None). The order of the columns in the primary key is unknown, too: her
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import BadData
@@ -24,7 +25,14 @@ _NAMES: Final = {
 """TiDB's names of types (pkg/parser/types, `TypeToStr`)."""
 _WITH_LENGTH: Final = frozenset({Family.CHARACTERS, Family.BYTES, Family.BITS})
 _CLOCKS: Final = frozenset({TypeKind.DATETIME, TypeKind.DATE})
-_NOW: Final = "CURRENT_TIMESTAMP"
+_NOW: Final = ("CURRENT_TIMESTAMP", "CURRENT_DATE")
+_COMPUTED: Final = re.compile(
+    r"(?:rand|uuid|uuid_to_bin|date_format|replace|upper|str_to_date|json_object|json_array|json_quote|vec_from_text"
+    r"|nextval)\(.*\)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The functions that a default may be (TiDB, pkg/ddl/add_column.go, `getFuncCallDefaultValue`). A schema file has their
+text, and does not say whether that is a constant."""
 UNKNOWN_DEFAULTS: Final = frozenset({Family.BITS, Family.BYTES, Family.BLOB})
 """Families whose defaults are bytes, which a schema file does not keep."""
 
@@ -60,6 +68,7 @@ def _is_unknown(kind: ColumnType, default: str) -> bool:
         kind.kind.facts.family in UNKNOWN_DEFAULTS
         or kind.kind is TypeKind.TIMESTAMP
         or (kind.kind in _CLOCKS and default.upper().startswith(_NOW))
+        or _COMPUTED.fullmatch(default) is not None
     )
 
 
