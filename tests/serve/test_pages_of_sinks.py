@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     table = SinkTable("shop", "a", (), CREATED)
     feed.ddl(table, CREATED, 3, "CREATE TABLE a (id INT PRIMARY KEY)", (ID,))
     feed.write(table, [Row(START + (5 << 18), {"id": 1}), Row(DDL, {"id": 2})])
-    feed.ddl(table, DDL, 3, "ALTER TABLE a ADD COLUMN name VARCHAR(20) DEFAULT 'new'", (ID, NAME))
+    added = replace(NAME, default="new")
+    feed.ddl(table, DDL, 5, "ALTER TABLE a ADD COLUMN name VARCHAR(20) DEFAULT 'new'", (ID, added))
     feed.write(table, [Row(START + (30 << 18), named(3))])
     feed.checkpoint(END)
     world.run()
@@ -114,6 +116,24 @@ def test_rows_are_shown_as_of_a_commit_timestamp(pages: httpx.Client, at: str, r
     through = pages.get("/row", params={**TABLE, "key": "1", "at": at})
     assert through.status_code == 200
     assert 'placeholder="a time in UTC, or a commit timestamp of TiDB"' in through.text
+
+
+def test_rows_older_than_a_column_have_its_default(pages: httpx.Client) -> None:
+    assert "all get name = 'new'" in unescape(pages.get("/table", params=TABLE).text)
+    shown = unescape(pages.get("/rows", params=TABLE).text)
+    assert (shown.count(">'new'<"), shown.count(">'n3'<")) == (2, 1)
+
+
+def test_a_change_of_a_row_is_where_the_folder_has_it(pages: httpx.Client) -> None:
+    lines = pages.get("/row", params={**TABLE, "key": "2"}).text.partition("<h2>Its changes</h2>")[2]
+    ddl, insert = re.findall(r"<article.*?</article>", lines, re.DOTALL)
+    for line in (ddl, insert):
+        # Both have the same timestamp: the row was committed before the DDL took effect.
+        assert f"commit timestamp <code>{DDL}</code>" in line
+    assert f"<bdi>shop/a/{CREATED}/2026-11-27/CDC00000000000000000001.csv, row 2, shop.a, version" in insert
+    assert "a TiCDC sink has no statements of clients" in insert
+    assert "ALTER TABLE a ADD COLUMN name" in ddl
+    assert not re.search("commits.000001|not found|GTID", lines)
 
 
 def test_a_version_is_of_a_commit(pages: httpx.Client) -> None:

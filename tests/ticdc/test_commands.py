@@ -91,6 +91,7 @@ DONE: dict[str, list[tuple[str, str]]] = {
     "sql": [("sql 'SELECT * FROM shop.a'", "has no mirror"), ("sql 'SELECT * FROM shop.zz'", "shop.zz")],
     "row": [
         ("row history shop.a 1", "'x' -> 'y'"),
+        ("row history shop.a 1", "a TiCDC sink has no statements of clients"),
         (f"row history shop.a 1 --to {SECOND - 1}", "'x'"),
         (f"row history shop.a 1 --from {SECOND - 1}", "'x' -> 'y'"),
         (f"row history shop.a 1 --from {SECOND}", "no change of such a row"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.files import open_extents
-from strata_cdc.binlog.bytes.segment import SegmentForm
 from strata_cdc.binlog.events.client_statements import statements_of_rows
 from strata_cdc.errors import StrataError, StreamHoleError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -35,6 +34,9 @@ class ClientStatement(Struct, frozen=True):
     """Why there is no text, for people."""
 
 
+_OF_A_SINK: Final = ClientStatement(unknown="a TiCDC sink has no statements of clients")
+
+
 class ClientStatements:
     """The statements that changed rows of a source."""
 
@@ -56,6 +58,8 @@ class ClientStatements:
             binlog_file: The server's file with the row event.
             binlog_pos: Offset of the row event there.
         """
+        if not self._stream.has_server:
+            return _OF_A_SINK
         key = (binlog_file, binlog_pos, gtid)
         if key not in self._known:
             self._known[key] = self._read(seq, binlog_file, binlog_pos)
@@ -72,8 +76,6 @@ class ClientStatements:
         if located is None:
             return ClientStatement(unknown="its row event was not found in the landed segments")
         segment, record = located
-        if segment.name.form is SegmentForm.ROWS:
-            return ClientStatement(unknown=NOT_LOGGED)
         try:
             texts = self._texts(segment, record, binlog_pos - record.binlog_pos + record.begin)
         except StrataError as error:

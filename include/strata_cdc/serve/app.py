@@ -272,8 +272,8 @@ class _Pages:
         status, shown = 400 if isinstance(view.at.refusal, Usage) else 200, {"source": source, "asked": request}
         shown |= {"view": view, "shows_rows": self._shows_rows(), "forms": point_forms(configured)}
         # Where no rows are shown, nothing is to load what reads them.
-        entries = [change.entry for change in view.versions] if self._shows_rows() else []
-        shown |= {"is_sink": configured.is_sink, "commits": commit_timestamps(configured, entries)}
+        ordinals = [change.entry.seq for change in view.versions] if self._shows_rows() else []
+        shown |= {"is_sink": configured.is_sink, "commits": commit_timestamps(configured, ordinals)}
         return self._show("table.html", status, **shown)
 
     def _shows_rows(self) -> bool:
@@ -310,9 +310,10 @@ class _Pages:
         given, configured = [] if key is None else key, self._sources.find(source)
         with self._costly.making(source):
             view = row_view(configured, engine, name, given, at.strip())
+            commits = commit_timestamps(configured, (line.seq for line in view.lines if line.committed_at))
         status = 404 if view.refusal is not None and not view.lines else 200
         shown = {"source": source, "table": name, "at": at.strip(), "forms": moment_forms(configured)}
-        return self._show("row.html", status, view=view, **shown)
+        return self._show("row.html", status, view=view, commits=commits, **shown)
 
     def undo(self, source: _Source, database: _Database, table: _Table, gtid: _Text, key: _Key = None) -> HTMLResponse:
         """The SQL that takes a transaction's changes of a row back."""

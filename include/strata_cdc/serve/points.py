@@ -59,9 +59,9 @@ def position_at(history: History, source: Source, point: str) -> StreamPosition:
     return schema_position(history, source, text)
 
 
-def commit_timestamps(source: Source, entries: Iterable[StoredEntry]) -> dict[int, str]:
-    """The commit timestamps of changes of a sink's tables, by their ordinals: of the first few segments that have some.
-    Empty of a server. What the lake does not have, or not now, is not in it: the page has the times.
+def commit_timestamps(source: Source, ordinals: Iterable[int]) -> dict[int, str]:
+    """The commit timestamps of a sink's commits, by their ordinals: of the first few segments that have some. Empty of
+    a server. What the lake does not have, or not now, is not in it: the page has the times.
     """
     if not source.is_sink:
         return {}
@@ -70,7 +70,7 @@ def commit_timestamps(source: Source, entries: Iterable[StoredEntry]) -> dict[in
 
     steps: dict[int, CommitStep] = {}
     with suppress(StrataError):
-        steps = commit_steps(source, (entry.seq for entry in entries), most_segments=_MOST_SEGMENTS)
+        steps = commit_steps(source, ordinals, most_segments=_MOST_SEGMENTS)
     return {seq: str(step.ts) for seq, step in steps.items()}
 
 

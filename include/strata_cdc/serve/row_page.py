@@ -46,7 +46,7 @@ class ShownLine(Struct, frozen=True):
     seq: int
     gtid: str | None
     where: str
-    """File and offset, and the version."""
+    """File and offset, of a TiCDC sink the folder's file and the number of the row in it; and the version."""
     text: str
     """The client's statement, the DDL, or why nothing is known."""
     values: tuple[ShownChangedValue, ...] = ()
@@ -118,7 +118,7 @@ def row_view(source: Source, engine: sa.Engine, name: TableName, key: Sequence[s
         tuple(key),
         values,
         refusal,
-        _lines(lines, hidden)[:_MOST_LINES],
+        _lines(lines, hidden, is_sink=source.is_sink)[:_MOST_LINES],
         has_older=len(lines) > _MOST_LINES,
         has_hidden=bool(hidden),
     )
@@ -145,11 +145,11 @@ def _is_ddl(cause: Any) -> bool:
     return isinstance(cause, HistoryEvent)
 
 
-def _lines(lines: Iterable[HistoryLine], hidden: Collection[str]) -> tuple[ShownLine, ...]:
-    return tuple(reversed([_line(line, hidden) for line in lines]))
+def _lines(lines: Iterable[HistoryLine], hidden: Collection[str], *, is_sink: bool) -> tuple[ShownLine, ...]:
+    return tuple(reversed([_line(line, hidden, is_sink=is_sink) for line in lines]))
 
 
-def _line(line: HistoryLine, hidden: Collection[str]) -> ShownLine:
+def _line(line: HistoryLine, hidden: Collection[str], *, is_sink: bool) -> ShownLine:
     from strata_cdc.past.row_history import HistoryChange, HistoryEvent  # noqa: PLC0415  as above
     from strata_cdc.past.row_texts import unknown_text, value_text  # noqa: PLC0415  as above
 
@@ -157,6 +157,8 @@ def _line(line: HistoryLine, hidden: Collection[str]) -> ShownLine:
         event = line.event
         text = event.statement or "another definition, and no statement in the log"
         where = f"{event.binlog_file or ''} {'' if event.binlog_pos is None else event.binlog_pos}".strip()
+        # A DDL of a sink has a schema file, which is not stored: only its timestamp is known.
+        where = "" if is_sink else where
         return ShownLine("schema", event.committed_at, event.seq, event.gtid, where, text)
     if not isinstance(line, HistoryChange):
         return ShownLine("unknown", 0, line.until, None, "", unknown_text(line))
@@ -176,7 +178,8 @@ def _line(line: HistoryLine, hidden: Collection[str]) -> ShownLine:
         )
         for column, changed in line.changed.items()
     ]
-    where = f"{line.binlog_file}:{line.binlog_pos}, {line.span.name}, version {line.span.version_id}"
+    at = f", row {line.binlog_pos:,}" if is_sink else f":{line.binlog_pos}"
+    where = f"{line.binlog_file}{at}, {line.span.name}, version {line.span.version_id}"
     text = "" if hidden else line.statement.text or line.statement.unknown or ""
     return ShownLine(line.op, line.committed_at, line.seq, line.gtid, where, text, tuple(values))
 
