@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import DamagedFileError, MirrorDivergedError
 from strata_cdc.mirrors.apply import Applier
-from strata_cdc.mirrors.apply_ddl import altered, emptied
+from strata_cdc.mirrors.apply_ddl import altered, converted_rows, emptied
 from strata_cdc.mirrors.compact import compact, vacuum
-from strata_cdc.mirrors.ddl_plan import FilesAction, plan_alter
+from strata_cdc.mirrors.ddl_plan import CannotFollowError, FilesAction, plan_alter
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.log import read_snapshot
 from strata_cdc.mirrors.modes import Mode
@@ -28,6 +28,8 @@ from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.effects import effect_of, origins_by_name
 from strata_cdc.schema.history.versions import TableChange
 from strata_cdc.schema.model.definition import Column
+from strata_cdc.schema.model.partitions import Function, HeldRows, Partition, Partitioning
+from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, Row, opened, position, rows_of
 from tests.mirrors.test_golden import GOLDEN
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.model.definition import TableDefinition
-    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 MODES = list(Mode)
@@ -275,3 +276,26 @@ def test_every_reader_sees_the_rows_behind_an_alter(tmp_path: Path, alter: str) 
             assert gets.items() <= row.items()
     applier = Applier(mirror)
     assert applier.mirror.definition == after
+
+
+LISTS = Partitioning(False, ("id",), Function.ITSELF, (Partition("p", values=((1,), (2,))),))
+NOT_OF_AN_ALTER = {
+    "which rows is known": RowEffect(kind=EffectKind.REMOVE, partitions=("p",), held=HeldRows(LISTS, ("p",))),
+    "which rows is not known": RowEffect(kind=EffectKind.REMOVE, partitions=("p",), reason="why"),
+    "exchange": RowEffect(kind=EffectKind.EXCHANGE, held=HeldRows(LISTS, ("p",)), brings_rows=True),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OF_AN_ALTER)
+def test_an_alter_that_removes_rows_of_partitions_empties_no_mirror(tmp_path: Path, name: str) -> None:
+    """No server has such a statement, and the tracker makes none: but it must not empty a mirror."""
+    model, lake = Model(4), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    mirror = model.bring(lake, 60)
+    change = TableChange(ORDERS, mirror.definition, effect=NOT_OF_AN_ALTER[name], version_id=2, order=(61, 1, 2))
+    with pytest.raises(CannotFollowError, match=r"a statement (removed|brought) (the )?rows"):
+        altered(mirror, change, position(61))
+    with pytest.raises(CannotFollowError):
+        list(converted_rows(mirror, change))
+    assert_read(opened(lake), model.states[60])

@@ -90,22 +90,20 @@ def plan_removal(mirror: Mirror, definition: TableDefinition, renames: Renames) 
 
 
 def refuse_unknown(effect: RowEffect, *, is_empty: bool) -> None:
-    """Refuses an effect that the log does not show; if the table has no rows, every effect is known.
+    """Refuses an effect that the log does not show, and one on rows of partitions (`rearranged` removes those that are
+    known); if the table has no rows, every effect is known.
 
     Raises:
         CannotFollowError: The log does not show the effect, and the table has rows.
     """
     if is_empty and not effect.brings_rows and effect.kind is not EffectKind.EXCHANGE:
         return
-    if effect.held is not None:
-        return
     if effect.brings_rows:
         raise CannotFollowError(effect.reason or "a statement brought rows that no log has")
     if effect.kind is EffectKind.REMOVE and not effect.is_whole:
         names = ", ".join(effect.partitions)
-        raise CannotFollowError(
-            f"a statement removed the rows of partitions ({names}), and no log says which they were; {effect.reason}"
-        )
+        why = f", and no log says which they were; {effect.reason}" if effect.held is None else " and altered the table"
+        raise CannotFollowError(f"a statement removed the rows of partitions ({names}){why}")
     if effect.kind in _MOVES_ROWS:
         raise CannotFollowError(effect.reason or "a statement exchanged rows with another table")
 

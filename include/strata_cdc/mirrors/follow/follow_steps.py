@@ -121,7 +121,7 @@ def do_step(update: MirrorUpdate, action: FollowAction, event: SchemaEvent) -> N
     if event.change is not None:
         _CHANGES[action](update, event, event.change)
         return
-    if event.removal is not None:
+    if event.removal is not None and event.removal.held is None:
         mirror = update.mirror
         is_empty = mirror is not None and update.lost is None and mirror.snapshot.live_rows == 0
         refuse_unknown(event.removal, is_empty=is_empty)
