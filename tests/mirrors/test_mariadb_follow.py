@@ -157,3 +157,30 @@ def test_files_with_and_without_odd_values_become_one(world, is_reversed):
     assert (done.files_before, done.files_after) == (2, 1)
     assert wear_of(compacted).small_files == 0
     world.assert_equal()
+
+
+def test_reorganized_lists_drop_rows(world):
+    follow(
+        world,
+        "CREATE TABLE t (id INT, n INT) PARTITION BY LIST (n) "
+        "(PARTITION p0 VALUES IN (1), PARTITION p1 VALUES IN (5, 6))",
+        "INSERT INTO t VALUES (1, 1), (2, 5), (3, 6)",
+    )
+    dropped = "REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES IN (5))"
+    assert follow(world, f"ALTER IGNORE TABLE t {dropped}") == {"shop.t": None}
+    world.assert_equal()
+    # 11.8 drops this row, too, although the new DEFAULT partition would take it.
+    into = "(PARTITION p0 VALUES IN (2), PARTITION r DEFAULT)"
+    [why] = follow(world, f"ALTER TABLE t REORGANIZE PARTITION p0 INTO {into}").values()
+    assert "fit into no other" in (why or "")
+
+
+def test_a_partition_by_hash_is_truncated(world):
+    follow(
+        world,
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3",
+        "INSERT INTO t VALUES (1), (2), (3)",
+    )
+    [why] = follow(world, "ALTER IGNORE TABLE t TRUNCATE PARTITION p1").values()
+    assert "no log says which they were" in (why or "")
+    assert sorted(world.mirror("t").to_arrow()["id"].to_pylist()) == [1, 2, 3]

@@ -58,6 +58,11 @@ UNKNOWN = {
         "DROP PARTITION p0",
         "WITHOUT VALIDATION",
     ),
+    "PARTITION BY LIST (n + 1) (PARTITION p0 VALUES IN (2), PARTITION p1 VALUES IN (6, 7))": (
+        "",
+        "REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES IN (6))",
+        "fit into no other",
+    ),
 }
 
 
@@ -66,8 +71,9 @@ def test_a_mirror_stands_where_nobody_can_tell_which_rows_go(server: MysqlServer
     before, alter, reason = UNKNOWN[clause]
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     world = MirrorWorld(server, tmp_path)
+    key = "" if "LIST" in clause else " PRIMARY KEY"
     server.run_sql(
-        f"CREATE TABLE t (id INT PRIMARY KEY, n INT) {clause}; INSERT INTO t VALUES (1, 1), (5, 5), (6, 6); {before}",
+        f"CREATE TABLE t (id INT{key}, n INT) {clause}; INSERT INTO t VALUES (1, 1), (5, 5), (6, 6); {before}",
         "shop",
     )
     world.publish()
@@ -78,6 +84,48 @@ def test_a_mirror_stands_where_nobody_can_tell_which_rows_go(server: MysqlServer
     [waits] = [one for one in world.update().mirrors if one.behind]
     assert (waits.table, waits.needs_dump) == ("shop.t", True)
     assert reason in (waits.behind or "")
+
+
+LISTS = {
+    "LIST (n) (PARTITION p0 VALUES IN (1), PARTITION p1 VALUES IN (5, 6), PARTITION p2 VALUES IN (7, NULL))": (
+        "p1 INTO (PARTITION p1 VALUES IN (5))",
+        "p1, p2 INTO (PARTITION q VALUES IN (5, 9, NULL))",
+    ),
+    "LIST COLUMNS (c) (PARTITION p0 VALUES IN ('a', 'b'), PARTITION p1 VALUES IN ('x', 'y'))": (
+        "p0 INTO (PARTITION p0 VALUES IN ('b'))",
+        "p1 INTO (PARTITION q VALUES IN ('y'), PARTITION r VALUES IN ('x'))",
+    ),
+}
+
+
+@pytest.mark.parametrize("clause", LISTS)
+def test_rows_whose_values_are_in_no_list_any_more(server: MysqlServer, tmp_path: Path, clause: str) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path)
+    rows = "(1, 1, 'a'), (2, 5, 'b'), (3, 6, 'X'), (4, NULL, 'A'), (5, 7, 'y')"
+    server.run_sql(
+        f"CREATE TABLE t (id INT, n INT, c CHAR(1)) PARTITION BY {clause}; INSERT INTO t VALUES {rows}", "shop"
+    )
+    for reorganized in LISTS[clause]:
+        server.run_sql(f"ALTER TABLE t REORGANIZE PARTITION {reorganized}", "shop")
+        world.publish()
+        assert [one.behind for one in world.update().mirrors] == [None]
+        world.assert_equal()
+    first = removals_of(world.engine, "s")[0].effect
+    assert first.text == f"those of partition {first.partitions[0]} whose values are in no list any more are removed"
+
+
+def test_a_text_that_may_equal_another_one_in_a_new_list(server: MysqlServer, tmp_path: Path) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path)
+    server.run_sql(
+        "CREATE TABLE t (c CHAR(1)) PARTITION BY LIST COLUMNS (c) (PARTITION p VALUES IN ('a', 'b'));"
+        "INSERT INTO t VALUES ('a'), ('b'); ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN ('A'))",
+        "shop",
+    )
+    world.publish()
+    [waits] = world.update().mirrors
+    assert "only the server knows which of the new values" in (waits.behind or "")
 
 
 def test_an_exchange_with_a_table_without_a_mirror_is_read_again(server: MysqlServer, tmp_path: Path) -> None:

@@ -414,6 +414,23 @@ def test_rows_that_went_with_their_partition(world: PastWorld, capsys: pytest.Ca
     assert [line["given_by"] for line in asked(capsys, "blame", "shop.t", "11")] == ["change"]
 
 
+def test_rows_that_a_reorganized_list_dropped(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY LIST (id) (PARTITION a VALUES IN (1, 2, 11));"
+        "INSERT INTO t VALUES (1), (11); ALTER TABLE t REORGANIZE PARTITION a INTO (PARTITION a VALUES IN (2, 11))",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    assert ops(asked(capsys, "history", "shop.t", "1"))[:2] == ["insert", "ALTER"]
+    assert "no row has this key" in refused(capsys, "blame", "shop.t", "1")
+    assert [line["given_by"] for line in asked(capsys, "blame", "shop.t", "11")] == ["change"]
+    assert run(["sql", "SELECT id FROM shop.t", "--format", "jsonl"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"id": 11}]
+    assert run(["sql", "SELECT id FROM shop.t FOR SYSTEM_TIME ALL"]) == 1
+    assert "the history of the table's mirror begins there" in capsys.readouterr().err
+
+
 def test_zero_dates_and_bytes_as_keys(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
     world.server.run_sql(
         "SET sql_mode = ''; CREATE TABLE t (b VARBINARY(4), d DATE, t TIME(2), PRIMARY KEY (b, t));"

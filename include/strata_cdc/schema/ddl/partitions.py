@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -98,6 +99,26 @@ def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
             return PartitionStep(PartitionVerb.BY)
         cursor.at += 1
     return PartitionStep(PartitionVerb.NONE)
+
+
+def lists_anew(statement: str, context: DdlContext) -> tuple[str, ...]:
+    """The partitions that an ALTER TABLE replaces by others with lists of values (REORGANIZE PARTITION); none for any
+    other statement. The server drops rows whose values are in no list any more, and MariaDB also some that DEFAULT
+    would have; ranges keep theirs.
+
+    Raises:
+        DdlError: It is not understood.
+    """
+    cursor = TokenCursor(statement, context)
+    if ("VALUES", "IN") not in pairwise(cursor.words) and "DEFAULT" not in cursor.words:
+        return ()
+    while not cursor.at_end():
+        if cursor.sees("REORGANIZE", "PARTITION"):
+            cursor.at += 2
+            cursor.take_any("NO_WRITE_TO_BINLOG", "LOCAL")
+            return _listed(cursor)
+        cursor.at += 1
+    return ()
 
 
 _VERBS: Final = _NO_BORDERS | {"ADD", "DROP", "REORGANIZE", "EXCHANGE", "IMPORT", "COALESCE", "CONVERT"}

@@ -15,7 +15,8 @@ from strata_cdc.errors import DdlError
 from strata_cdc.flavour import NEWEST, Flavour
 from strata_cdc.schema.ddl.changes import CreateTable, CreateTableLike
 from strata_cdc.schema.ddl.context import DdlContext
-from strata_cdc.schema.ddl.partitions import PartitionVerb, read_partition_step, read_partitioning_clause
+from strata_cdc.schema.ddl.partitions import PartitionVerb, lists_anew, read_partition_step, read_partitioning_clause
+from strata_cdc.schema.history.effects import effect_of_unlisted
 from strata_cdc.schema.history.versions import VersionOrigin
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import PartitionChange, TableChange
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.partitions import Partitioning
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 FOUND: Final = "the table is known from a snapshot, and its partitions are not in the log"
 _OTHER: Final = "which rows such a partition has is not known here"
@@ -127,15 +129,43 @@ def _clause(text: str, context: DdlContext) -> Partitioning | str:
 
 def partitions_after(known: Partitioning | str, change: PartitionChange) -> Partitioning | str:
     """The partitions after a statement that names some of them."""
-    flavour = Flavour.stored(change.server_version) if change.server_version else NEWEST
-    context = DdlContext(change.name.database, change.sql_mode, flavour, time_zone=change.time_zone)
-    try:
-        step = read_partition_step(change.statement, context)
-    except DdlError as error:
-        return error.facts().message
+    step = _step(change)
+    if isinstance(step, str):
+        return step
     if step.verb is PartitionVerb.BY:
         return step.partitioning or _OTHER
     return known if isinstance(known, str) else _with_step(known, step)
+
+
+def effect_of_lists(change: PartitionChange, before: Partitioning | str) -> RowEffect | None:
+    """The effect of a statement that gives partitions other lists of values; None if no row goes.
+
+    Args:
+        change: A statement that names partitions.
+        before: The partitions before it.
+    """
+    try:
+        names = lists_anew(change.statement, _context(change))
+    except DdlError:
+        return None
+    if not names:
+        return None
+    if isinstance(before, str):
+        return effect_of_unlisted(names, before)
+    step = _step(change)
+    return effect_of_unlisted(names, step if isinstance(step, str) else before.unlisted(names, step.partitions))
+
+
+def _step(change: PartitionChange) -> PartitionStep | str:
+    try:
+        return read_partition_step(change.statement, _context(change))
+    except DdlError as error:
+        return error.facts().message
+
+
+def _context(change: PartitionChange) -> DdlContext:
+    flavour = Flavour.stored(change.server_version) if change.server_version else NEWEST
+    return DdlContext(change.name.database, change.sql_mode, flavour, time_zone=change.time_zone)
 
 
 def _with_step(known: Partitioning, step: PartitionStep) -> Partitioning | str:

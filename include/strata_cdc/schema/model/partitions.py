@@ -75,6 +75,31 @@ class Partitioning(Struct, frozen=True):
         left = self.without(names).partitions
         return replace(self, partitions=(*left[:first], *into, *left[first:]))
 
+    def unlisted(self, names: tuple[str, ...], into: tuple[Partition, ...]) -> Partitioning | str:
+        """What partitions by LIST lose if others replace them: only the values that are in no list any more.
+
+        Args:
+            names: The partitions that are replaced.
+            into: Those that replace them.
+
+        Returns:
+            The partitions that lose values, with these values; a text says why they are not known.
+        """
+        if not self.names(names):
+            return f"it had no partition {', '.join(names)} that is known"
+        gone = {fold_name(name) for name in names}
+        replaced = [partition for partition in self.partitions if fold_name(partition.name) in gone]
+        old = {value for partition in replaced for value in partition.values}
+        new = {value for partition in into for value in partition.values}
+        lost, added = old - new, new - old
+        if lost and added and any(isinstance(value, str) for values in (*lost, *added) for value in values):
+            return "only the server knows which of the new values equal which of the old ones"
+        parts = (
+            replace(partition, values=tuple(value for value in partition.values if value in lost))
+            for partition in replaced
+        )
+        return replace(self, partitions=tuple(part for part in parts if part.values))
+
 
 class HeldRows(Struct, frozen=True):
     """The rows of some partitions of a table."""

@@ -16,6 +16,7 @@ from strata_cdc.schema.ddl.dml import tables_changed_by, without_values
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.history.effects import effect_of_removal, removes_current_rows
+from strata_cdc.schema.history.partition_lifetimes import effect_of_lists
 from strata_cdc.schema.history.versions import (
     PartitionChange,
     RowRemoval,
@@ -134,7 +135,7 @@ def _change_of(read: _ReadStatement, state: StreamState, schema: SourceSchema, *
         return TrackedChange()
     partitions = _partition_changes(read, changes, schema)
     before = {change.name: schema.partitioned.change(change) for change in partitions}
-    removals = _removals(read, changes, schema, before)
+    removals = (*_removals(read, changes, schema, before), *_unlisted(read, partitions, before))
     version = schema.replay.apply(_version(read, state), changes)
     return TrackedChange(schema.completed(version, changes), None, removals, partitions)
 
@@ -187,6 +188,18 @@ def _removals(
         if isinstance(change, RemoveRows) and _removes_current(change, schema)
         for name in change.names
         if schema.is_of_users(name.database) and temporary.get(change.context, name) is None
+    )
+
+
+def _unlisted(
+    read: _ReadStatement, changes: Iterable[PartitionChange], partitions: Mapping[TableName, Partitioning | str]
+) -> tuple[RowRemoval, ...]:
+    """Rows that a REORGANIZE PARTITION dropped because no list of values has theirs any more."""
+    effects = ((change.name, effect_of_lists(change, partitions[change.name])) for change in changes)
+    return tuple(
+        RowRemoval(read.seq, read.gtid, read.statement.binlog_pos, name, read.shown, effect)
+        for name, effect in effects
+        if effect is not None
     )
 
 
