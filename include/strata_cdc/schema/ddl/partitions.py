@@ -101,24 +101,23 @@ def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
     return PartitionStep(PartitionVerb.NONE)
 
 
-def lists_anew(statement: str, context: DdlContext) -> tuple[str, ...]:
-    """The partitions that an ALTER TABLE replaces by others with lists of values (REORGANIZE PARTITION); none for any
-    other statement. The server drops rows whose values are in no list any more, and MariaDB also some that DEFAULT
-    would have; ranges keep theirs.
+def copied_partitions(statement: str, context: DdlContext) -> tuple[tuple[str, ...], bool]:
+    """The partitions whose rows an ALTER TABLE copies (REORGANIZE and REBUILD PARTITION), and whether to new lists of
+    values. The server drops rows that fit into no partition: into no list any more (MariaDB: sometimes also if the new
+    DEFAULT would take them), or into no range since they came WITHOUT VALIDATION.
 
     Raises:
         DdlError: It is not understood.
     """
     cursor = TokenCursor(statement, context)
-    if ("VALUES", "IN") not in pairwise(cursor.words) and "DEFAULT" not in cursor.words:
-        return ()
+    has_lists = ("VALUES", "IN") in pairwise(cursor.words) or "DEFAULT" in cursor.words
     while not cursor.at_end():
-        if cursor.sees("REORGANIZE", "PARTITION"):
+        if cursor.word in {"REORGANIZE", "REBUILD"} and cursor.ahead(1) == "PARTITION":
             cursor.at += 2
             cursor.take_any("NO_WRITE_TO_BINLOG", "LOCAL")
-            return _listed(cursor)
+            return ("ALL",) if cursor.accept("ALL") else _listed(cursor), has_lists
         cursor.at += 1
-    return ()
+    return (), False
 
 
 _VERBS: Final = _NO_BORDERS | {"ADD", "DROP", "REORGANIZE", "EXCHANGE", "IMPORT", "COALESCE", "CONVERT"}

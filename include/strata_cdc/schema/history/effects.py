@@ -238,23 +238,23 @@ def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partiti
     )
 
 
-def effect_of_unlisted(names: tuple[str, ...], lost: Partitioning | str) -> RowEffect | None:
-    """The effect of a statement after which some values are in no partition's list: the server drops their rows.
+def effect_of_misfits(names: tuple[str, ...], lost: Partitioning | str) -> RowEffect | None:
+    """The effect of a statement that copies the rows of partitions: the server drops those that fit into none.
 
     Args:
         names: The partitions that had them.
-        lost: These partitions with only these values; a text says why they are not known.
+        lost: By LIST, these partitions with only these values; a text says why they are not known.
 
     Returns:
         None if there are no such values.
     """
     if isinstance(lost, str):
-        reason = f"which rows of partition {', '.join(names)} fit into no other is in no log: {lost}"
-        return RowEffect(kind=EffectKind.REMOVE, partitions=names, are_unlisted=True, reason=reason)
+        reason = f"which rows of partition {', '.join(names)} fit into no partition is in no log: {lost}"
+        return RowEffect(kind=EffectKind.REMOVE, partitions=names, fits_nowhere=True, reason=reason)
     if not lost.partitions:
         return None
     own = tuple(partition.name for partition in lost.partitions)
-    return RowEffect(kind=EffectKind.REMOVE, partitions=own, are_unlisted=True, held=HeldRows(lost, own))
+    return RowEffect(kind=EffectKind.REMOVE, partitions=own, fits_nowhere=True, held=HeldRows(lost, own))
 
 
 # Columns ----------------------------------------------------------------------------------------

@@ -15,8 +15,13 @@ from strata_cdc.errors import DdlError
 from strata_cdc.flavour import NEWEST, Flavour
 from strata_cdc.schema.ddl.changes import CreateTable, CreateTableLike
 from strata_cdc.schema.ddl.context import DdlContext
-from strata_cdc.schema.ddl.partitions import PartitionVerb, lists_anew, read_partition_step, read_partitioning_clause
-from strata_cdc.schema.history.effects import effect_of_unlisted
+from strata_cdc.schema.ddl.partitions import (
+    PartitionVerb,
+    copied_partitions,
+    read_partition_step,
+    read_partitioning_clause,
+)
+from strata_cdc.schema.history.effects import effect_of_misfits
 from strata_cdc.schema.history.versions import VersionOrigin
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
 FOUND: Final = "the table is known from a snapshot, and its partitions are not in the log"
 _OTHER: Final = "which rows such a partition has is not known here"
+_UNCHECKED: Final = "rows came to it WITHOUT VALIDATION, and may lie in any partition"
 _NONE: Final = "the table has no partitions that are known"
 NOT_NOTED: Final = "its partitions were changed before they were noted"
 
@@ -134,26 +140,28 @@ def partitions_after(known: Partitioning | str, change: PartitionChange) -> Part
         return step
     if step.verb is PartitionVerb.BY:
         return step.partitioning or _OTHER
+    if step.verb is PartitionVerb.UNCHECKED:
+        return _UNCHECKED
     return known if isinstance(known, str) else _with_step(known, step)
 
 
-def effect_of_lists(change: PartitionChange, before: Partitioning | str) -> RowEffect | None:
-    """The effect of a statement that gives partitions other lists of values; None if no row goes.
+def effect_of_copying(change: PartitionChange, before: Partitioning | str) -> RowEffect | None:
+    """The effect on rows of a statement that copies those of partitions; None if no row goes.
 
     Args:
         change: A statement that names partitions.
         before: The partitions before it.
     """
     try:
-        names = lists_anew(change.statement, _context(change))
+        names, has_lists = copied_partitions(change.statement, _context(change))
     except DdlError:
         return None
-    if not names:
+    if not names or not (has_lists or before == _UNCHECKED):
         return None
     if isinstance(before, str):
-        return effect_of_unlisted(names, before)
+        return effect_of_misfits(names, before)
     step = _step(change)
-    return effect_of_unlisted(names, step if isinstance(step, str) else before.unlisted(names, step.partitions))
+    return effect_of_misfits(names, step if isinstance(step, str) else before.unlisted(names, step.partitions))
 
 
 def _step(change: PartitionChange) -> PartitionStep | str:
@@ -169,8 +177,6 @@ def _context(change: PartitionChange) -> DdlContext:
 
 
 def _with_step(known: Partitioning, step: PartitionStep) -> Partitioning | str:
-    if step.verb is PartitionVerb.UNCHECKED:
-        return "rows came to it WITHOUT VALIDATION, and may lie in any partition"
     if not known.names(step.names):
         return f"it had no partition {', '.join(step.names)} that is known"
     if step.verb is PartitionVerb.ADD:

@@ -101,8 +101,8 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether all rows are removed."""
     partitions: tuple[str, ...] = ()
     """Partitions whose rows are removed or exchanged."""
-    are_unlisted: bool = False
-    """Whether only those rows of the partitions are removed whose values are in no partition's list any more."""
+    fits_nowhere: bool = False
+    """Whether only those rows of the partitions are removed whose values no partition takes."""
     held: HeldRows | None = None
     """The rows of these partitions, if that is known."""
     exchanged_with: TableName | None = None
@@ -151,8 +151,8 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
             for conversion in self.converted
         ]
         which = "all" if self.is_whole else f"those of partition {', '.join(self.partitions)}"
-        if self.are_unlisted:
-            which += " whose values are in no list any more"
+        if self.fits_nowhere:
+            which += " whose values no partition takes"
         if self.exchanged_with is not None:
             parts.append(f"{which} change places with those of {self.exchanged_with}")
         elif self.is_whole or self.partitions:

@@ -16,7 +16,7 @@ from strata_cdc.schema.ddl.dml import tables_changed_by, without_values
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.history.effects import effect_of_removal, removes_current_rows
-from strata_cdc.schema.history.partition_lifetimes import effect_of_lists
+from strata_cdc.schema.history.partition_lifetimes import effect_of_copying
 from strata_cdc.schema.history.versions import (
     PartitionChange,
     RowRemoval,
@@ -135,7 +135,7 @@ def _change_of(read: _ReadStatement, state: StreamState, schema: SourceSchema, *
         return TrackedChange()
     partitions = _partition_changes(read, changes, schema)
     before = {change.name: schema.partitioned.change(change) for change in partitions}
-    removals = (*_removals(read, changes, schema, before), *_unlisted(read, partitions, before))
+    removals = (*_removals(read, changes, schema, before), *_misfits(read, partitions, before))
     version = schema.replay.apply(_version(read, state), changes)
     return TrackedChange(schema.completed(version, changes), None, removals, partitions)
 
@@ -191,11 +191,11 @@ def _removals(
     )
 
 
-def _unlisted(
+def _misfits(
     read: _ReadStatement, changes: Iterable[PartitionChange], partitions: Mapping[TableName, Partitioning | str]
 ) -> tuple[RowRemoval, ...]:
-    """Rows that a REORGANIZE PARTITION dropped because no list of values has theirs any more."""
-    effects = ((change.name, effect_of_lists(change, partitions[change.name])) for change in changes)
+    """Rows that a REORGANIZE or REBUILD PARTITION dropped because no partition takes them."""
+    effects = ((change.name, effect_of_copying(change, partitions[change.name])) for change in changes)
     return tuple(
         RowRemoval(read.seq, read.gtid, read.statement.binlog_pos, name, read.shown, effect)
         for name, effect in effects
