@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Self
+from weakref import finalize
 
 from strata_cdc.errors import PastUnknownError, Usage
 from strata_cdc.flavour import Flavour, Vendor
@@ -58,12 +59,14 @@ class PastTables(AbstractContextManager["PastTables"]):
         self._lake, self._source, self._engine = lake, source, engine
         self._events = SchemaEvents(engine, source)
         self._folder = Path(tempfile.mkdtemp(prefix="strata-sql-"))
+        # Who is refused before the `with` block begins, leaves nothing either.
+        self._remove_folder = finalize(self, rmtree, self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        rmtree(self._folder, ignore_errors=True)
+        self._remove_folder()
 
     @property
     def folds_names(self) -> bool:
