@@ -99,16 +99,19 @@ class Installed:
         return said
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built of what git knows, and of the kernels that set-up has linked."""
-    folder = tmp_path_factory.mktemp("tree")
+def build_wheel(folder: Path) -> Path:
+    """Builds it in an empty folder, of what git knows and of the kernels that set-up has linked."""
     linked = [path.relative_to(REPOSITORY) for path in (REPOSITORY / LINKED).glob("linked_kernels-*")]
     copy_tree(folder, [*tracked(), *linked])
     done = subprocess.run([sys.executable, "-c", BUILD], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (built,) = (folder / "dist").glob("*.whl")
     return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("tree"))
 
 
 def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
