@@ -12,8 +12,7 @@ import pytest
 from tests.properties import EXAMPLES_VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Compiling all of them again takes a minute. Where they are plain Python, NumPy checks each access by itself, except of
-# negative numbers.
+# Compiling all of them again takes a minute. Where they are plain Python, NumPy checks each access by itself.
 IN_SOAK = pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="STRATA_SOAK is not set: make soak")
 TESTS = ("tests/kernels", "tests/changes/test_recorded.py")
 

@@ -82,9 +82,14 @@ def tried(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
     return exp.TryCast(this=value, to=type_of(kind, dialect), safe=True)
 
 
-@cache
 def type_of(kind: pa.DataType, dialect: Dialect) -> exp.DataType:
     """Returns a type of a change table as sqlglot's node."""
+    # A copy: a node knows the tree that it is in, and would keep it.
+    return _parsed_type(kind, dialect).copy()
+
+
+@cache
+def _parsed_type(kind: pa.DataType, dialect: Dialect) -> exp.DataType:
     return exp.DataType.build(type_text(dialect, kind), dialect=dialect.value)
 
 

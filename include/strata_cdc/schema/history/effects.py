@@ -64,6 +64,7 @@ _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
 _STRICT_ALL_TABLES: Final = 0x400000
 _BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
 IGNORES: Final = "ALTER IGNORE drops rows that break a key, and changes values that do not fit"
+"""A part of `RowEffect.reason`, by which views find it: stores have it, so it stays as it is."""
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
