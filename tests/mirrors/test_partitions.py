@@ -137,6 +137,25 @@ def test_a_row_that_fits_into_no_range(server: MysqlServer, tmp_path: Path, alte
     assert "WITHOUT VALIDATION" in (waits.behind or "")
 
 
+def test_rows_with_null_stay_where_no_list_has_it_any_more(server: MysqlServer, tmp_path: Path) -> None:
+    """In a partition that nobody can name: which rows go with one later, is not known either."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path)
+    lists = "PARTITION BY LIST (n) (PARTITION p VALUES IN (2, 5, NULL), PARTITION q VALUES IN (0))"
+    alter = "REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (5))"
+    server.run_sql(
+        f"CREATE TABLE t (n INT) {lists}; INSERT INTO t VALUES (2), (5), (NULL); ALTER TABLE t {alter};"
+        f"CREATE TABLE u (n INT) {lists}; ALTER TABLE u {alter}; INSERT INTO u VALUES (5), (0);"
+        "ALTER TABLE u DROP PARTITION p",
+        "shop",
+    )
+    assert server.run_sql("SELECT n FROM t", "shop").split() == ["n", "5", "NULL"]
+    world.publish()
+    waits = {one.table: one.behind or "" for one in world.update().mirrors}
+    assert "no list has NULL any more" in waits["shop.t"]
+    assert "no list has NULL any more" in waits["shop.u"]
+
+
 def test_a_text_that_may_equal_another_one_in_a_new_list(server: MysqlServer, tmp_path: Path) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     world = MirrorWorld(server, tmp_path)

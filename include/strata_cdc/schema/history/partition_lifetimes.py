@@ -23,6 +23,7 @@ from strata_cdc.schema.ddl.partitions import (
 )
 from strata_cdc.schema.history.effects import effect_of_misfits
 from strata_cdc.schema.history.versions import VersionOrigin
+from strata_cdc.schema.model.partitions import NULL_STAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,7 +157,7 @@ def effect_of_copying(change: PartitionChange, before: Partitioning | str) -> Ro
         names, has_lists = copied_partitions(change.statement, _context(change))
     except DdlError:
         return None
-    if not names or not (has_lists or before == _UNCHECKED):
+    if not names or not (has_lists or before in {_UNCHECKED, NULL_STAYS}):
         return None
     if isinstance(before, str):
         return effect_of_misfits(names, before)
@@ -183,4 +184,7 @@ def _with_step(known: Partitioning, step: PartitionStep) -> Partitioning | str:
         return known.with_added(step.partitions)
     if step.verb is PartitionVerb.DROP:
         return known.without(step.names)
-    return known.reorganized(step.names, step.partitions) if step.verb is PartitionVerb.REORGANIZE else known
+    if step.verb is not PartitionVerb.REORGANIZE:
+        return known
+    is_null_left = known.unlisted(step.names, step.partitions) == NULL_STAYS
+    return NULL_STAYS if is_null_left else known.reorganized(step.names, step.partitions)

@@ -5,6 +5,7 @@ Not here: reading them from statements (`schema/ddl/partitions.py`), which parti
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from strata_cdc.schema.model.folding import fold_name
 
 Value = int | str | None
 """A literal: a number, a text, or NULL."""
+NULL_STAYS: Final = "no list has NULL any more, and the server may keep such rows in any partition"
+"""With LIST of an expression, MySQL 9.7 and MariaDB 11.8 keep them; with LIST COLUMNS they drop them."""
 
 
 class Function(StrEnum):
@@ -92,6 +95,8 @@ class Partitioning(Struct, frozen=True):
         old = {value for partition in replaced for value in partition.values}
         new = {value for partition in into for value in partition.values}
         lost, added = old - new, new - old
+        if (None,) in lost:
+            return NULL_STAYS
         if lost and added and any(isinstance(value, str) for values in (*lost, *added) for value in values):
             return "only the server knows which of the new values equal which of the old ones"
         parts = (
