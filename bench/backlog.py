@@ -1,12 +1,14 @@
-"""Whether a long backlog costs as much for each byte as a short one: one run of one and of two gigabytes, in threads,
-from landing to publication.
+"""Whether a long backlog costs as much for each byte as a short one: one run of one and of two gigabytes, from landing
+to publication, in threads or on Spark.
 
-Run it: `python -m bench backlog [MEGABYTES...]` (default 1024 2048). A server writes a hundred megabytes; the rest
-are copies with transactions of other servers.
+Run it: `python -m bench backlog [ENGINE] [MEGABYTES...]` (default local 1024 2048; `spark` is local[2], a driver of
+1 GB). A server writes a hundred megabytes; the rest are copies with transactions of other servers.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
 import sys
 import tempfile
@@ -21,14 +23,13 @@ import psutil
 
 from bench.workloads import WORKLOADS, make
 from strata_cdc.binlog.events.gtid import encode_gtid_set
-from strata_cdc.config.engines import Engine, EngineSettings
+from strata_cdc.cli.engine_steps import EngineSteps
+from strata_cdc.config.engines import Engine
 from strata_cdc.config.settings import load_settings
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.pipeline import ingest
-from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.pipeline.plan.pending import Take
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.quality.check.check_interval import check_here
 from strata_cdc.store.database import open_store
 from strata_cdc.tracking.track_schema import track_landed
 from tests.mysql_server import start_server
@@ -93,34 +94,41 @@ def write_archive(folder: Path, first: list[Path], megabytes: int) -> None:
         executed.append(f"{server}:{min(numbers)}-{max(numbers)}")
 
 
-def run(folder: Path) -> dict[str, list[float]]:
+def run(folder: Path, engine: Engine) -> dict[str, list[float]]:
     """CPU and clock seconds of each step of one run of what is in the archive; `rows` and `MB` are numbers of it."""
     path = folder / "strata.toml"
     path.write_text(f'lake = "{folder}/lake"\nstore = "sqlite:///{folder}/s.db"\n[sources.s]\nconnection = "x"\n')
     settings = load_settings({"STRATA_SETTINGS": str(path), "AIRFLOW_CONN_X": "mysql://u@127.0.0.1/"})
     source, found = settings.source("s"), dict[str, list[float]]()
-    engine = open_store(source.store_url)
+    store = open_store(source.store_url)
+    engine_steps = EngineSteps(source, engine)
 
     def timed(name: str, step: Callable[[], Any]) -> Any:
-        begin, used = time.perf_counter(), time.process_time()
+        begin, used = time.perf_counter(), _cpu_seconds()
         report = step()
-        found[name] = [time.process_time() - used, time.perf_counter() - begin]
+        found[name] = [_cpu_seconds() - used, time.perf_counter() - begin]
         return report
 
     landed = timed("land", lambda: land_files(str(folder / "archive"), lake=source.lake, source="s"))
-    timed("track", lambda: track_landed(source.lake, "s", engine))
+    timed("track", lambda: track_landed(source.lake, "s", store))
     planned = timed("plan", lambda: ingest.plan("s", None, None, settings=settings, take=Take.OWED))
-    timed("decode", lambda: decode_here(planned.run_url, EngineSettings(Engine.LOCAL)))
-    timed("check", lambda: check_here(planned.run_url, None, source.settings.compare_keys))
+    timed("decode", lambda: engine_steps.decode(planned.run))
+    timed("check", lambda: engine_steps.check(planned.run))
     published = timed("publish", lambda: ingest.publish("s", planned.run, settings=settings))
     assert published.rows == planned.rows, (published.rows, planned.rows)
     found["MB"], found["rows"] = [landed.bytes / 1e6], [planned.rows]
     return found
 
 
+def _cpu_seconds() -> float:
+    """Of this process and of those that it has started and that ended."""
+    return sum(os.times()[:4])
+
+
 def main(arguments: list[str]) -> None:
     """Prints the steps of each size, and seconds of CPU for a gigabyte."""
-    sizes = [int(one) for one in arguments] or [1024, 2048]
+    engine = Engine(arguments.pop(0)) if arguments and not arguments[0].isdecimal() else Engine.LOCAL
+    sizes = [int(size) for size in arguments] or [1024, 2048]
     with tempfile.TemporaryDirectory(prefix="strata-backlog-") as text, start_server(Path(text) / "server") as server:
         written = make(server, WORKLOADS[0], _PART_MB)
         files = [path for path in server.binlogs() if path.name <= written.name]
@@ -128,29 +136,38 @@ def main(arguments: list[str]) -> None:
             folder = Path(text) / str(megabytes)
             folder.mkdir()
             write_archive(folder / "archive", files, megabytes)
-            peak = _Peak()
-            with peak:
-                found = run(folder)
-            (size,), (rows,) = found.pop("MB"), found.pop("rows")
-            cpu, clock = (sum(one[at] for one in found.values()) for at in (0, 1))
-            print(
-                f"\n{size:,.0f} MB, {rows:,.0f} rows: {cpu:.1f} s CPU, {clock:.1f} s by the clock, peak "
-                f"{peak.megabytes:,.0f} MB; CPU {cpu / size * 1000:.1f} s for a GB, {cpu / rows * 1e6:.2f} us a row",
-                flush=True,
-            )
-            for step, times in found.items():
-                print(f"    {step:10}{times[0]:8.2f}{times[1]:8.2f}")
+            with _Peak() as peak:
+                found = run(folder, engine)
+            _show(found, peak)
+            shutil.rmtree(folder)
+
+
+def _show(found: dict[str, list[float]], peak: _Peak) -> None:
+    (size,), (rows,) = found.pop("MB"), found.pop("rows")
+    cpu, clock = (sum(seconds[at] for seconds in found.values()) for at in (0, 1))
+    print(
+        f"\n{size:,.0f} MB, {rows:,.0f} rows: {cpu:.1f} s CPU, {clock:.1f} s by the clock, peak "
+        f"{peak.megabytes:,.0f} MB, with the processes that it starts {peak.tree_megabytes:,.0f} MB; CPU "
+        f"{cpu / size * 1000:.1f} s for a GB, {cpu / rows * 1e6:.2f} us a row; {size / clock:.0f} MB/s",
+        flush=True,
+    )
+    for step, times in found.items():
+        print(f"    {step:10}{times[0]:8.2f}{times[1]:8.2f}", flush=True)
 
 
 class _Peak(threading.Thread):
-    """The most memory that this process holds while a block is done."""
+    """The most memory that this process, and it and its children (Spark's), hold while a block is done; the server is
+    none of them."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._over, self.megabytes = threading.Event(), 0.0
+        self._over, self.megabytes, self.tree_megabytes = threading.Event(), 0.0, 0.0
+        self._process = psutil.Process()
+        self._others = {child.pid for child in self._process.children(recursive=True)}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _Peak:
         self.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
@@ -158,9 +175,20 @@ class _Peak(threading.Thread):
 
     def run(self) -> None:
         """Looks on."""
-        process = psutil.Process()
-        while not self._over.wait(0.05):
-            self.megabytes = max(self.megabytes, process.memory_info().rss / 1e6)
+        while not self._over.wait(0.2):
+            own = _megabytes(self._process)
+            started = [child for child in self._process.children(recursive=True) if child.pid not in self._others]
+            self.megabytes = max(self.megabytes, own)
+            self.tree_megabytes = max(self.tree_megabytes, own + sum(map(_megabytes, started)))
+
+
+def _megabytes(process: psutil.Process) -> float:
+    """Resident memory, without what is shared; 0 for a process that has ended."""
+    try:
+        memory = process.memory_info()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(memory.rss - memory.shared) / 1e6
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from strata_cdc.pipeline.decode.decode_slice import SliceOutcome, planned_tasks,
 from strata_cdc.runs.run_folder import DECODED, PLAN, read_decoded, read_plan, run_folder, write_plan
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
+from strata_cdc.tables.statistics import pack_statistics
 from strata_cdc.tables.write import StagedFile
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _outcome(lake: str, number: int, tables: tuple[PlannedVersion, ...]) -> Slic
                 max_seq=number + 1,
                 partial_rows=0,
                 invalid_rows=0,
-                stats=json.dumps({"numRecords": 100, "minValues": bounds, "maxValues": bounds, "nullCount": {}}),
+                stats=pack_statistics({"numRecords": 100, "minValues": bounds, "maxValues": bounds, "nullCount": {}}),
                 etag=f"{number:032x}",
             )
             for at, table in enumerate(tables)

@@ -19,6 +19,7 @@ from strata_cdc.files.storage import content_digest
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.runs.run_folder import read_plan, run_folder
 from strata_cdc.tables.read import read_changes
+from strata_cdc.tables.statistics import pack_statistics
 
 if TYPE_CHECKING:
     from strata_cdc.runs.run_folder import Decoded
@@ -88,7 +89,10 @@ def _corrupt(file: StagedFile) -> StagedFile:
     pq.write_table(table.set_column(at, "mail", wrong), path)
     content = path.read_bytes()
     return replace(
-        file, digest=content_digest(content), size_bytes=len(content), stats=json.dumps({"numRecords": table.num_rows})
+        file,
+        digest=content_digest(content),
+        size_bytes=len(content),
+        stats=pack_statistics({"numRecords": table.num_rows}),
     )
 
 

@@ -58,9 +58,10 @@ def test_what_rules_found(tmp_path: Path) -> None:
     assert all(one.success for suite in found.suites for one in suite.rules)
 
 
-def test_why_rows_are_in_quarantine(tmp_path: Path) -> None:
-    stored(tmp_path, "reason-2.json", REASON)
+@pytest.mark.parametrize("name", ["reason-2.json", "reason-3.json"])
+def test_why_rows_are_in_quarantine(tmp_path: Path, name: str) -> None:
+    stored(tmp_path, name, REASON)
     reason = read_reason(str(tmp_path), IntervalVerdict)
     assert reason is not None
     assert [failure.message for table in reason.verdict.tables for failure in table.failures] == ["id is NULL"]
-    assert all(file.digest for file in reason.files)
+    assert all(file.digest and '"numRecords": 1' in file.statistics for file in reason.files)

@@ -26,6 +26,7 @@ from strata_cdc.runs.specs import (
     StatementLogged,
 )
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict
+from strata_cdc.tables.statistics import pack_statistics
 from strata_cdc.tables.write import StagedFile
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ PLAN = RunPlan(
     breaks={"1": "binlog.000001:4"},
     history=7,
 )
-FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, "ab12", 3, 1, 9, 0, 0, "{}")
+FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, "ab12", 3, 1, 9, 0, 0, pack_statistics({}))
 DECODED = Decoded((FILE,), (FailedSlice(1, (("d", "x.y"),), ErrorFacts("E", "m")),))
 VERDICT = IntervalVerdict("s", 1, "digest", (TableVerdict("d.t", 3, (7,), 1, ()),), (
     Failure("", "x", None, Severity.WARNING, "is odd", 1, ("{}",)),
@@ -97,7 +98,8 @@ def test_a_plan_of_the_first_format_opens(folder: Folder) -> None:
 
 
 def test_what_was_decoded_by_the_second_format_opens(folder: Folder) -> None:
-    stored = msgspec.to_builtins(DECODED)
+    stored = msgspec.to_builtins(replace(DECODED, files=()))
+    stored["files"] = [msgspec.to_builtins(FILE) | {"stats": FILE.statistics}]
     del stored["cleared"]
     folder.write("decoded.json", json.dumps({**stored, "format": 2}).encode())
     assert replace(read_decoded(folder), format=folder_of.FORMAT) == DECODED
@@ -105,15 +107,15 @@ def test_what_was_decoded_by_the_second_format_opens(folder: Folder) -> None:
 
 def test_statistics_are_stored_compressed(folder: Folder) -> None:
     many = replace(
-        DECODED, files=(replace(FILE, stats=json.dumps({f"column {at}": "x" * 20 for at in range(99)})),) * 100
+        DECODED, files=(replace(FILE, stats=pack_statistics({f"column {at}": "x" * 20 for at in range(99)})),) * 100
     )
     folder_of.write_decoded(folder, many)
     assert read_decoded(folder) == many
     assert len(folder.read_file("decoded.json")) < 100 * 1200
     broken = folder.read_file("decoded.json").replace(b'"stats":"eA', b'"stats":"eB')
     folder.write("decoded.json", broken)
-    with pytest.raises(DamagedFileError):
-        read_decoded(folder)
+    with pytest.raises(DamagedFileError, match="statistics"):
+        _ = read_decoded(folder).files[0].statistics
 
 
 @pytest.mark.parametrize("name", READERS)

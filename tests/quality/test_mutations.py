@@ -34,6 +34,7 @@ from strata_cdc.runs.verdict import Failure, Severity
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables import row_groups
 from strata_cdc.tables.encodings import Encodings
+from strata_cdc.tables.statistics import pack_statistics, unpack_statistics
 from tests.interposed import interposed
 from tests.quality.second_witness import SparkEngine
 from tests.spark_session import spark
@@ -397,8 +398,8 @@ def test_bounds_in_the_footer_that_lie_are_named(tmp_path: Path) -> None:
     true, other = written("true", 1), written("other", 500)
     assert len(true) == len(other)
     footer = len(true) - int.from_bytes(true[-8:-4], "little") - 8
-    assert named(by_pass(rewritten(clean, true, stats=""))) == set()
-    found = by_pass(rewritten(clean, other[:footer] + true[footer:], stats=""))
+    assert named(by_pass(rewritten(clean, true, stats=b""))) == set()
+    found = by_pass(rewritten(clean, other[:footer] + true[footer:], stats=b""))
     assert (BOUNDS, None, ERROR) in named(found)
     assert "n has values outside of the bounds in its footer" in next(f.message for f in found if f.check == BOUNDS)
 
@@ -409,10 +410,10 @@ def test_bounds_in_the_footer_that_lie_are_named(tmp_path: Path) -> None:
 )
 def test_statistics_for_readers_that_lie_are_named(tmp_path: Path, part: str, name: str | None, value: int) -> None:
     clean = judged(tmp_path, "clean", story())
-    stats = json.loads(clean.files[0].stats)
+    stats = json.loads(unpack_statistics(clean.files[0].stats, ""))
     if name is None:
         stats[part] = value
     else:
         stats[part][name] = value
-    lying = replace(clean, files=(replace(clean.files[0], stats=json.dumps(stats)),))
+    lying = replace(clean, files=(replace(clean.files[0], stats=pack_statistics(stats)),))
     assert named(by_pass(lying)) == {(BOUNDS, None, ERROR)}

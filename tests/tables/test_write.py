@@ -42,7 +42,7 @@ def test_the_report_says_what_is_in_the_file(tmp_path: Path) -> None:
     assert (file.name, file.rows, file.min_seq, file.max_seq) == (ORDERS, 4, 5, 9)
     assert (file.partial_rows, file.invalid_rows) == (1, 1)
     assert file.size_bytes == Path(file.url).stat().st_size
-    stats = json.loads(file.stats)
+    stats = json.loads(file.statistics)
     assert (stats["numRecords"], stats["minValues"]["id"], stats["maxValues"]["id"]) == (4, -3, 9)
     assert (stats["nullCount"]["born"], stats["nullCount"]["id"]) == (4, 0)
     assert msgspec.json.decode(msgspec.json.encode(file), type=StagedFile) == file

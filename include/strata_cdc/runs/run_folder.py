@@ -4,7 +4,6 @@ Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values 
 from __future__ import annotations
 
 import difflib
-import zlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.run_name import RunKind, RunName
 from strata_cdc.runs.run_plan import RunPlan, decode_plan, encode_plan
 from strata_cdc.runs.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
-from strata_cdc.tables.write import StagedFile
+from strata_cdc.tables.write import FormerFile, StagedFile  # noqa: TC001  as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +31,7 @@ VERDICT = "verdict.json"
 FORMAT = 4
 """Number of the stored forms of `decoded.json` and `verdict.json`. Every older form can still be opened, except
 files whose digests were not stored (`decoded.json` of format 1): it cannot be known whether they are what was decoded.
-Format 3 says whether the staged files were cleared. In format 4, the statistics of files are compressed: they are most
-of the list, and a run may have hundreds of thousands of files."""
+Format 3 says whether the staged files were cleared. In format 4, the statistics of files are compressed."""
 
 
 class FailedSlice(Struct, frozen=True):
@@ -96,12 +94,8 @@ class Decoded(Struct, frozen=True):
         return [file for file in self.files if file.interval == interval and not file.is_publishable]
 
 
-class _StoredFile(StagedFile, frozen=True):
-    stats: bytes  # type: ignore[assignment]  # compressed
-
-
-class _StoredDecoded(Decoded, frozen=True):
-    files: tuple[_StoredFile, ...]
+class _FormerDecoded(Decoded, frozen=True):
+    files: tuple[FormerFile, ...]
 
 
 class _Verdicts(Struct, frozen=True):
@@ -174,21 +168,13 @@ def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
 
 def write_decoded(folder: Folder, decoded: Decoded) -> None:
     """Stores the result of all slices of a run; from then on the run counts as decoded."""
-    files = tuple(
-        _StoredFile(**asdict(file) | {"stats": zlib.compress(file.stats.encode(), 1)}) for file in decoded.files
-    )
-    folder.write(DECODED, msgspec.json.encode(_StoredDecoded(**asdict(decoded) | {"files": files, "format": FORMAT})))
+    folder.write(DECODED, msgspec.json.encode(replace(decoded, format=FORMAT)))
 
 
-def _from_stored(content: bytes) -> Decoded:
-    stored = msgspec.json.decode(content, type=_StoredDecoded)
-    try:
-        files = tuple(
-            StagedFile(**asdict(file) | {"stats": zlib.decompress(file.stats).decode()}) for file in stored.files
-        )
-    except zlib.error as error:
-        raise msgspec.DecodeError(str(error)) from None
-    return Decoded(**asdict(stored) | {"files": files})
+def _from_former(content: bytes) -> Decoded:
+    """Formats 1 to 3: statistics are texts."""
+    former = msgspec.json.decode(content, type=_FormerDecoded)
+    return Decoded(**asdict(former) | {"files": tuple(file.now() for file in former.files)})
 
 
 def read_decoded(folder: Folder) -> Decoded:
@@ -206,7 +192,7 @@ def read_decoded(folder: Folder) -> Decoded:
             remedy=f"Decode it first: {_decode(folder)}; then the same again.",
         )
     remedy = f"Decode the run again, which gives the same files: {_decode(folder)}."
-    file, former = folder.join(DECODED), {FORMAT: _from_stored}
+    file, former = folder.join(DECODED), dict.fromkeys(range(1, FORMAT), _from_former)
     return decode_stored(folder.read_file(DECODED), Decoded, newest=FORMAT, file=file, remedy=remedy, former=former)
 
 

@@ -237,12 +237,12 @@ class _Publication(Struct, frozen=True):
         """A staged file at its path in the table, with the table's names of its columns."""
         if file.url == f"{self.url}/{path}":
             refuse_changed(file)
-            return DataFile(path, self.interval, file.size_bytes, file.stats)
+            return DataFile(path, self.interval, file.size_bytes, file.statistics)
         if path not in self.placed:
             content = self.held.pop(file.url, None)
             parts = rename_columns(read_pinned(file) if content is None else content, names)
             write_file(f"{self.url}/{path}", *parts)
-            stats = json.dumps(renamed_statistics(json.loads(file.stats), names))
+            stats = json.dumps(renamed_statistics(json.loads(file.statistics), names))
             self.placed[path] = DataFile(path, self.interval, sum(map(len, parts)), stats)
         return self.placed[path]
 

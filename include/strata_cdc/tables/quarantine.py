@@ -15,7 +15,7 @@ from strata_cdc.files.storage import file_times, list_files, read_file, write_fi
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.tables.layout import interval_key, interval_of_key, name_of_path, path_name
 from strata_cdc.tables.pinned import read_pinned
-from strata_cdc.tables.write import StagedFile
+from strata_cdc.tables.write import FormerFile, StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +26,9 @@ Verdict = TypeVar("Verdict")
 REASON = "reason.json"
 """A file in the folder of the files: it has the verdict, and the facts of each file."""
 
-FORMAT = 2
-"""Number of the stored form of a reason. In form 1, the digests of the files may be missing."""
+FORMAT = 3
+"""Number of the stored form of a reason. In form 1, the digests of the files may be missing; before form 3, their
+statistics were texts."""
 
 
 class Reason(Struct, Generic[Verdict], frozen=True):
@@ -42,13 +43,13 @@ class Reason(Struct, Generic[Verdict], frozen=True):
     format: int = FORMAT
 
 
-class _FileOfForm1(StagedFile, frozen=True, kw_only=True):
+class _FormerFile(FormerFile, frozen=True, kw_only=True):
     digest: str = ""
     """Empty if it was not stored; `read_pinned` refuses such a file, because it may have other bytes."""
 
 
-class _ReasonOfForm1(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=True):
-    files: tuple[_FileOfForm1, ...]
+class _FormerReason(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=True):
+    files: tuple[_FormerFile, ...]
 
 
 class QuarantineFolder(Struct, frozen=True):
@@ -158,12 +159,14 @@ def first_rows(files: Iterable[StagedFile], count: int) -> list[dict[str, Any]]:
 
 
 def _read_reason(content: bytes, url: str, verdict: type[Verdict]) -> Reason[Verdict]:
-    def of_form_1(content: bytes) -> Reason[Verdict]:
-        return msgspec.json.decode(content, type=_ReasonOfForm1[verdict])  # type: ignore[valid-type]
+    def former_reason(content: bytes) -> Reason[Verdict]:
+        former = msgspec.json.decode(content, type=_FormerReason[verdict])  # type: ignore[valid-type]
+        return Reason(former.source, former.run, former.verdict, tuple(file.now() for file in former.files))
 
     kind = Reason[verdict]  # type: ignore[valid-type]
+    former = dict.fromkeys(range(1, FORMAT), former_reason)
     remedy = "Check the run that is named in its folder again: `strata check RUN`."
-    reason = decode_stored(content, kind, newest=FORMAT, file=url, remedy=remedy, former={1: of_form_1})
+    reason = decode_stored(content, kind, newest=FORMAT, file=url, remedy=remedy, former=former)
     folder = url.rpartition("/")[0]
     return replace(reason, files=tuple(replace(file, url=f"{folder}/{file.url}") for file in reason.files))
 

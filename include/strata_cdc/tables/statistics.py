@@ -3,10 +3,13 @@ Not here: the bounds of row groups, which the writer makes (`row_groups.py`)."""
 
 from __future__ import annotations
 
+import json
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from strata_cdc.errors import DamagedFileError
 from strata_cdc.tables.layout import INTERVAL
 
 if TYPE_CHECKING:
@@ -47,6 +50,28 @@ def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
         "maxValues": {name: _as_json(value) for name, value in high.items()},
         "nullCount": nulls,
     }
+
+
+def pack_statistics(stats: dict[str, Any]) -> bytes:
+    """Statistics as JSON, compressed: a run may have hundreds of thousands of files, and most of what it says of them
+    is statistics."""
+    return zlib.compress(json.dumps(stats).encode(), 1)
+
+
+def unpack_statistics(packed: bytes, file: str) -> str:
+    """The JSON that was packed; of a file, path or URL, for errors.
+
+    Raises:
+        DamagedFileError: Something else was packed, or changed since.
+    """
+    try:
+        return zlib.decompress(packed).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise DamagedFileError(
+            f"its stored statistics have been changed: {error}",
+            file=file,
+            remedy="Decode the run again (task `decode`): it gives the same files.",
+        ) from None
 
 
 def renamed_statistics(stats: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@ Not here: publishing them (`commit.py`), names of folders and columns (`layout.p
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from strata_cdc.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata_cdc.errors import ErrorFacts
@@ -22,7 +22,7 @@ from strata_cdc.tables.layout import INTERVAL, data_path, staged_folder, table_f
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.named_columns import published
 from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
-from strata_cdc.tables.statistics import delta_statistics
+from strata_cdc.tables.statistics import delta_statistics, pack_statistics, unpack_statistics
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,8 +52,8 @@ class StagedFile(Struct, frozen=True):
     """Rows whose image lacks columns."""
     invalid_rows: int
     """Rows with a value that its column cannot hold."""
-    stats: str
-    """Statistics in the form of Delta's log (JSON)."""
+    stats: bytes
+    """`statistics`, packed."""
     reason: str = ""
     """Why its rows must not be published, as the error's JSON; empty if they may be."""
     etag: str = ""
@@ -70,6 +70,15 @@ class StagedFile(Struct, frozen=True):
         return self.url.rpartition("/")[2]
 
     @property
+    def statistics(self) -> str:
+        """Statistics in the form of Delta's log (JSON).
+
+        Raises:
+            DamagedFileError: They have been changed since they were stored.
+        """
+        return unpack_statistics(self.stats, self.url)
+
+    @property
     def why(self) -> ErrorFacts:
         """Why its rows must not be published, if `reason` is not empty.
 
@@ -83,6 +92,16 @@ class StagedFile(Struct, frozen=True):
     def is_publishable(self) -> bool:
         """Whether its rows are to be checked and published; otherwise they go to quarantine as they are."""
         return not self.reason
+
+
+class FormerFile(StagedFile, frozen=True):
+    """As older versions listed a staged file: its statistics were a text."""
+
+    stats: str  # type: ignore[assignment]
+
+    def now(self) -> StagedFile:
+        """The same file as it is listed now."""
+        return StagedFile(**asdict(self) | {"stats": pack_statistics(msgspec.json.decode(self.stats))})
 
 
 class _Key(Struct, frozen=True, order=True):
@@ -202,7 +221,7 @@ class ChangeWriter:
                 max_seq=stats["maxValues"]["_seq"],
                 partial_rows=file.partial_rows,
                 invalid_rows=file.invalid_rows,
-                stats=json.dumps(stats),
+                stats=pack_statistics(stats),
                 reason=self._reasons.get(key, ""),
                 etag=etag,
             )

@@ -225,7 +225,7 @@ class _FilePass:
         events = self.events()
         # Of rows in no order nothing follows.
         followed = follow(events, self._buffers) if is_ordered and self._chain is not None else None
-        faults = (order_fault, self._bounds.fault(self._task.file.stats))
+        faults = (order_fault, self._bounds.fault(self._task.file.statistics))
         profile = FileProfile(
             url=self._task.file.url,
             rows=self._count,

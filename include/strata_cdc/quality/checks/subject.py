@@ -23,6 +23,7 @@ from strata_cdc.quality.checks.rules import (
 )
 from strata_cdc.quality.checks.sensitive import NOTHING, Sensitive
 from strata_cdc.store.full_names import full_name
+from strata_cdc.tables.statistics import unpack_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,8 +42,17 @@ class JudgedFile(Struct, frozen=True):
     partial_rows: int
     invalid_rows: int
     size_bytes: int
-    stats: str = ""
-    """Its statistics as Delta's log is to have them (JSON)."""
+    stats: bytes = b""
+    """`statistics`, packed; empty if it has none."""
+
+    @property
+    def statistics(self) -> str:
+        """Its statistics as Delta's log is to have them (JSON); empty if it has none.
+
+        Raises:
+            DamagedFileError: They have been changed since they were stored.
+        """
+        return unpack_statistics(self.stats, self.url) if self.stats else ""
 
 
 class TableSubject(Struct, frozen=True):
