@@ -75,7 +75,7 @@ def altered(mirror: Mirror, change: TableChange, position: MirrorPosition, renam
         ],
         position,
         operation="ALTER TABLE",
-        about={"strata.effect": change.effect.kind.value},
+        about={"strata.effect": plan.effect.value},
     )
 
 
@@ -101,7 +101,7 @@ def _removed(mirror: Mirror, position: MirrorPosition, plan: DdlPlan) -> Mirror:
         ],
         position,
         operation="DELETE",
-        about={"strata.effect": EffectKind.REMOVE.value},
+        about={"strata.effect": plan.effect.value},
     )
 
 

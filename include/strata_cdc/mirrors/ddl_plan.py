@@ -51,6 +51,8 @@ class FilesAction(StrEnum):
 class DdlPlan(Struct, frozen=True):
     """The files, definition and columns of a mirror after a DDL."""
 
+    effect: EffectKind
+    """The statement's effect on rows, which the log of the mirror keeps."""
     action: FilesAction
     definition: TableDefinition
     columns: pa.Schema
@@ -75,18 +77,18 @@ def plan_alter(mirror: Mirror, change: TableChange, renames: Renames) -> DdlPlan
         return plan_removal(mirror, definition, renames)
     columns = next_columns(mirror.schema, mirror.definition, change, renames)
     if not _keeps_files(mirror, columns, change):
-        return DdlPlan(FilesAction.REWRITE, definition, columns)
+        return DdlPlan(change.effect.kind, FilesAction.REWRITE, definition, columns)
     if INVALID_COLUMN in mirror.schema.names:
         columns = with_invalid(columns, mirror.schema, highest_number(mirror.snapshot.properties))
     gone = (mirror.gone_columns | _in_files(mirror.schema)) - _in_files(columns)
-    return DdlPlan(FilesAction.KEEP, definition, columns, gone)
+    return DdlPlan(change.effect.kind, FilesAction.KEEP, definition, columns, gone)
 
 
 def plan_removal(mirror: Mirror, definition: TableDefinition, renames: Renames) -> DdlPlan:
     """The plan for a statement that removes all rows of a table, which then has this definition."""
     is_same = definition == mirror.definition
     columns = without_invalid(mirror.schema) if is_same else first_columns(definition, renames)
-    return DdlPlan(FilesAction.REMOVE, definition, columns)
+    return DdlPlan(EffectKind.REMOVE, FilesAction.REMOVE, definition, columns)
 
 
 def refuse_unknown(effect: RowEffect, *, is_empty: bool) -> None:
