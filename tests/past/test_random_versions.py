@@ -16,7 +16,7 @@ from strata_cdc.past.moment import find_moment
 from strata_cdc.past.query import answer
 from strata_cdc.position.executed import parse_executed
 from tests.past.past_world import SESSION, PastWorld, difference, plain
-from tests.seeds import seeds
+from tests.seeds import are_drawn, seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
-ROUNDS, STEPS = 3, 30
+ROUNDS, STEPS = (3, 30) if are_drawn() else (2, 20)
 KEYS = {"t": "PRIMARY KEY (id)", "u": "UNIQUE (id, n)", "v": "KEY (id)"}
 COLUMNS = "id INT NOT NULL, n INT NOT NULL, name VARCHAR(10), price DECIMAL(8, 2), made DATETIME(3), raw VARBINARY(4)"
 WIDER = {

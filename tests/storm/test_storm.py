@@ -33,7 +33,7 @@ __all__ = ["redis_server"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.redis, pytest.mark.slow]
 
-ROUNDS, SPELLS, STEPS = 3 if are_drawn() else 2, 3, 30
+ROUNDS, SPELLS, STEPS = (3, 3, 30) if are_drawn() else (2, 2, 30)
 
 
 # What a run that dies has open, nobody closes.

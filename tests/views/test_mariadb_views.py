@@ -45,7 +45,7 @@ __all__ = ["spark"]
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 LIVES = int(os.environ.get("STRATA_VIEW_LIVES", "1"))
-ROUNDS, STEPS = 4, 40
+ROUNDS, STEPS = (4, 40) if LIVES > 1 else (2, 60)
 COLUMNS = "a INT NOT NULL DEFAULT 5, b TEXT, d DECIMAL(6, 2)"
 TABLES = {
     "keyed": f"id INT PRIMARY KEY, {COLUMNS}) WITH SYSTEM VERSIONING",
@@ -394,5 +394,5 @@ def test_spark(server: MysqlServer, tmp_path: Path, spark: Any) -> None:
             raise Usage(str(error)) from error
 
     # A look is thirty queries, each of which takes Spark a second or two of processor time.
-    live(world, judge, Random(LIVES), read, Through.FILES, rounds=1, steps=2 * STEPS)
+    live(world, judge, Random(LIVES), read, Through.FILES, rounds=1, steps=80)
     assert all(judge.looked[name] for name in TABLES)
