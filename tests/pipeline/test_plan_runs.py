@@ -16,14 +16,18 @@ from strata_cdc.schema.model.definition import TableDefinition
 from tests.binlog.binlogs import SERVER, Binlog
 
 TRANSACTIONS = 1000
+LARGE = (0, 3, 4, 300, 999)
+"""Of the third file."""
+ALONE = {TRANSACTIONS + TRANSACTIONS // 2 + 1, *(2 * TRANSACTIONS + at + 1 for at in LARGE)}
+"""Ordinals of the DDL and of the large transactions."""
 
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> LandedStream:
-    """Two files of small transactions; in the second there is a DDL."""
+    """Files of small transactions; in the second there is a DDL, in the third now and then a large transaction."""
     archive, lake = tmp_path_factory.mktemp("archive"), tmp_path_factory.mktemp("lake")
     gno = 0
-    for number in (1, 2):
+    for number in (1, 2, 3):
         binlog = Binlog()
         binlog.previous(f"{SERVER}:1-{gno}" if gno else "")
         for at in range(TRANSACTIONS):
@@ -31,6 +35,8 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> LandedStream:
             if number == 2 and at == TRANSACTIONS // 2:
                 binlog.gtid(gno)
                 binlog.query("CREATE TABLE d.other (a INT)")
+            elif number == 3 and at in LARGE:
+                binlog.insert(gno, list(range(120_000)), micros=1_700_000_000_000_000 + gno * 7919)
             else:
                 binlog.insert(gno, list(range(1 + at % 3)), micros=1_700_000_000_000_000 + gno * 7919)
         (archive / f"binlog.{number:06d}").write_bytes(binlog.data)
@@ -38,7 +44,20 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> LandedStream:
     return LandedStream.open(str(lake), "s")
 
 
-@pytest.mark.parametrize("span", [(1, 2 * TRANSACTIONS), (2, 999), (5, 5), (990, 1010), (1400, 1600), (7, 6)])
+@pytest.mark.parametrize(
+    "span",
+    [
+        (1, 3 * TRANSACTIONS),
+        (2, 999),
+        (5, 5),
+        (990, 1010),
+        (1400, 1600),
+        (7, 6),
+        (1500, 1501),
+        (2002, 2006),
+        (2005, 3000),
+    ],
+)
 def test_a_run_says_what_its_transactions_say(stream: LandedStream, span: tuple[int, int]) -> None:
     ones = list(stream.records(*span))
     runs = list(records_in_runs(stream, *span, lambda *_: True))
@@ -62,9 +81,15 @@ def test_a_run_says_what_its_transactions_say(stream: LandedStream, span: tuple[
         assert run.seq == (span[0] if before is None else before.seq + 1)
         before = last
     assert (before.seq if before else span[1]) == span[1]
-    # The file with the DDL is taken one by one.
+    assert {run.seq for _, run in runs} >= ALONE & {record.seq for _, record in ones}
     plain = sum(1 for _, record in ones if record.seq <= TRANSACTIONS)
     assert sum(run.seq <= TRANSACTIONS for _, run in runs) == -(-plain // RUN)
+
+
+def test_what_is_alone_ends_a_run_and_no_more(stream: LandedStream) -> None:
+    runs = [run for _, run in records_in_runs(stream, 1, 3 * TRANSACTIONS, lambda *_: True)]
+    borders = sorted({*range(1, 3 * TRANSACTIONS + 2, TRANSACTIONS), *ALONE, *(seq + 1 for seq in ALONE)})
+    assert len(runs) == sum(-(-(after - first) // RUN) for first, after in pairwise(borders))
 
 
 def test_tables_that_change_are_taken_one_by_one(stream: LandedStream) -> None:

@@ -45,22 +45,41 @@ def records_in_runs(
             low, high = max(first_seq - batch.first_seq, 0), min(last_seq - batch.first_seq + 1, len(batch))
             if high <= low:
                 break
-            for record in _runs(batch, low, high) if _is_plain(batch, low, high, is_alike) else _each(batch, low, high):
+            for record in _records(batch, low, high, is_alike):
                 yield segment, record
 
 
-def _each(batch: TransactionBatch, low: int, high: int) -> Iterator[TransactionRecord]:
-    return (record for record in batch.records() if low <= record.seq - batch.first_seq < high)
+def _records(
+    batch: TransactionBatch, low: int, high: int, is_alike: Callable[[TableName, int, int], bool]
+) -> Iterator[TransactionRecord]:
+    """The transactions of some rows of a batch."""
+    starts = _starts(batch, low, high)
+    if len(starts) * 2 > high - low:
+        yield from (record for record in batch.records() if low <= record.seq - batch.first_seq < high)
+        return
+    for first, after in zip(starts, [*starts[1:], high], strict=True):
+        if after - first > 1 and _stay(batch, first, after, is_alike):
+            yield from _runs(batch, first, after)
+        else:
+            yield from map(batch.record, range(first, after))
 
 
-def _is_plain(batch: TransactionBatch, low: int, high: int, is_alike: Callable[[TableName, int, int], bool]) -> bool:
-    """Whether some rows of a batch are nothing but small changes of tables that stay as they are."""
-    if batch.marks or batch.incidents or len(batch.statements) or len(batch.split_offsets):
-        return False
-    if np.any(batch.sid_numbers[low:high] < 0) or np.any(batch.begins[low + 1 : high] != batch.ends[low : high - 1]):
-        return False
-    if np.max(batch.ends[low:high] - batch.begins[low:high]) > _RUN_BYTES // 2:
-        return False
+def _starts(batch: TransactionBatch, low: int, high: int) -> list[int]:
+    """The rows of a batch that do not go on with the row before: they or it are more than a small change of rows that
+    has a GTID, or they do not lie directly after it."""
+    rows = slice(low, high)
+    is_small = (batch.ends[rows] - batch.begins[rows] <= _RUN_BYTES // 2) & (batch.sid_numbers[rows] >= 0)
+    for end in (batch.statements_end, batch.splits_end):
+        is_small &= np.diff(end[rows], prepend=end[low - 1] if low else 0) == 0
+    for row, _ in (*batch.incidents, *batch.marks):
+        if low <= row < high:
+            is_small[row - low] = False
+    goes_on = is_small[1:] & is_small[:-1] & (batch.begins[low + 1 : high] == batch.ends[low : high - 1])
+    return [low, *(low + 1 + np.flatnonzero(~goes_on)).tolist()]
+
+
+def _stay(batch: TransactionBatch, low: int, high: int, is_alike: Callable[[TableName, int, int], bool]) -> bool:
+    """Whether the tables of some rows of a batch stay as they are."""
     begin, end = _entries(batch, low, high)
     names = (TableName(*batch.tables[at]) for at in np.flatnonzero(np.bincount(batch.entry_tables[begin:end])))
     return all(is_alike(name, batch.first_seq + low, batch.first_seq + high - 1) for name in names)
