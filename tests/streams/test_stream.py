@@ -151,6 +151,19 @@ def test_a_reader_goes_on_behind_any_line(world: World, whole):
             assert list(map(bare, world.lines(line["token"]))) == list(map(bare, whole[at + 1 :])), line
 
 
+@pytest.mark.parametrize("table", ["d.t", "d.u", "d.x"])
+def test_a_reader_of_some_tables_goes_on_behind_any_line(world: World, whole, table: str):
+    """After the last row of these tables, too: the end of its transaction comes then."""
+    some = world.lines(tables=[table])
+    for at, line in enumerate(some):
+        assert list(map(bare, world.lines(line["token"], tables=[table]))) == list(map(bare, some[at + 1 :])), line
+    # A reader of all tables may have come to any line of a transaction.
+    by_token = {line["token"]: at for at, line in enumerate(whole)}
+    for at, line in enumerate(whole[:-1:3]):
+        later = [one for one in some if by_token[one["token"]] > 3 * at]
+        assert list(map(bare, world.lines(line["token"], tables=[table]))) == list(map(bare, later)), line
+
+
 def test_a_reader_goes_on_after_a_text_of_a_former_version(world: World, whole):
     for at, line in enumerate(whole):
         if at % 9 == 0 or line.get("row") == 1:

@@ -101,16 +101,20 @@ class _OpenItem:
 
         Args:
             chosen: The item's transactions.
-            ddl: DDL of these transactions.
+            ddl: DDL of these transactions, also what the reader has.
             everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
         """
         transactions = chosen.transactions
         self._given, self._everything = chosen.given, everything
-        self._left = StreamBatch(transactions, ddl=ddl, ended=transactions.seqs)
+        left = [
+            statement for statement in ddl if statement.number > chosen.given.get(statement.transaction.record.seq, 0)
+        ]
+        self._left = StreamBatch(transactions, ddl=left, ended=transactions.seqs)
         self.unended = int(transactions.seqs[0])
         """Ordinal of the first transaction that has not ended before the end of the rows that have been yielded."""
-        self._touched: set[int] = set()
-        """Ordinals of transactions that have rows or DDL for the reader, and have not ended."""
+        self._touched = {statement.transaction.record.seq for statement in ddl}
+        """Ordinals of transactions that have rows or DDL for the reader, also what the reader has already, and have not
+        ended."""
         self.fault: StrataError | None = None
         """The fault that comes first in the stream."""
         self._fault_at = _END
@@ -167,14 +171,14 @@ class _OpenItem:
         count = int(np.searchsorted(left.ended, at))
         ended = left.ended[:count]
         self._left = StreamBatch(transactions, ddl=ddl, ended=left.ended[count:])
-        span.ended = ended if self._everything else self._that_have_something(span, ended)
+        span.ended = ended if self._everything else self._that_have_something(left, ended)
         return span
 
-    def _that_have_something(self, span: StreamBatch, ended: Ints) -> Ints:
-        """Of the transactions that end in a span, those of which something was yielded, in this span or before it."""
-        for _, rows in span.rows:
+    def _that_have_something(self, decoded: StreamBatch, ended: Ints) -> Ints:
+        """Of the transactions that end in a span, those of which something is for the reader, in this span or before
+        it. A reader that begins after the last of it does not have the end yet."""
+        for _, rows in decoded.rows:
             self._touched.update(np.unique(row_seqs(rows)).tolist())
-        self._touched.update(ddl.transaction.record.seq for ddl in span.ddl)
         if not self._touched:
             return _NONE
         changed = ended[np.isin(ended, list(self._touched))]

@@ -87,7 +87,7 @@ class OpenedStream:
 
 
 def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]:
-    """Returns the statements that the reader wants and does not have, in order.
+    """Returns the statements that the reader wants, in order, also those that the reader has.
 
     Args:
         chosen: The transactions.
@@ -96,7 +96,7 @@ def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]
     Raises:
         CorruptEventError: A statement cannot be read.
     """
-    transactions, given = chosen.transactions, chosen.given
+    transactions = chosen.transactions
     return [
         Ddl(
             transactions[schema_change.seq],
@@ -107,7 +107,7 @@ def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]
             schema_change.tables,
         )
         for schema_change in chosen.changes.schema_changes()
-        if schema_change.number > given.get(schema_change.seq, 0) and _is_wanted(schema_change, wanted)
+        if _is_wanted(schema_change, wanted)
     ]
 
 
