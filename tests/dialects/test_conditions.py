@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.conditions.condition import parse
-from strata_cdc.dialects.conditions.read import RULES, ConditionError
+from strata_cdc.dialects.conditions.read import ConditionError
+from strata_cdc.dialects.conditions.terms import RULES
 from strata_cdc.errors import Usage
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl

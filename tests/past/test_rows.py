@@ -451,6 +451,46 @@ def test_zero_dates_and_bytes_as_keys(world: PastWorld, capsys: pytest.CaptureFi
     ]
 
 
+def test_a_key_in_all_spellings_that_the_server_takes_for_the_same(
+    world: PastWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (k VARCHAR(9), b VARCHAR(9) COLLATE utf8mb4_bin, n INT, PRIMARY KEY (k, b));"
+        "INSERT INTO t VALUES ('abc', 'x', 1), ('abc', 'X', 1), ('Stra\u00dfe', 'x', 1); UPDATE t SET n = 2;"
+        "UPDATE t SET k = 'ABC' WHERE k = 'abc'; DELETE FROM t WHERE b = 'x' AND k = 'abc';"
+        "INSERT INTO t VALUES ('Abc', 'x ', 3)",
+        "shop",
+    )
+    begin = executed(world).rpartition("-")[0] + "-3"
+    world.publish()
+    world.update()
+    whole = asked(capsys, "history", "shop.t", "abc", "x")
+    assert ops(whole) == ["insert", "update", "update", "delete", "insert"]
+    assert [line["row_number"] for line in whole] == [1, 1, 1, 1, 2]
+    assert [line["key"]["k"] for line in whole] == ["abc", "abc", "ABC", "ABC", "Abc"]
+    for spelled in (("ABC", "x"), ("aBc", "x")):
+        assert asked(capsys, "history", "shop.t", *spelled) == whole
+        assert world.server.run_sql(f"SELECT n FROM t WHERE k = '{spelled[0]}' AND b = 'x'", "shop") == "n\n3\n"
+        values = {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", *spelled)}
+        assert values == {"k": "Abc", "b": "x ", "n": 3}
+        [_, *lines] = asked(capsys, "diff", "shop.t", *spelled, "--from", begin)
+        assert [(line["kind"], line["key"]["k"]) for line in lines] == [
+            ("removed", "abc"),
+            ("added", "Abc"),
+        ]
+    assert ops(asked(capsys, "history", "shop.t", "abc", "X")) == ["insert", "update", "update"]
+    # Whoever asks in other than ASCII letters writes them as the row has them.
+    assert ops(asked(capsys, "history", "shop.t", "Stra\u00dfe", "x")) == ["insert", "update"]
+
+
+def test_updates_alone_of_a_key_in_another_spelling(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql("CREATE TABLE t (k VARCHAR(9) PRIMARY KEY, n INT); INSERT INTO t VALUES ('abc', 1)", "shop")
+    begin = executed(world)
+    world.server.run_sql("UPDATE t SET n = 2; UPDATE t SET n = 3", "shop")
+    world.publish()
+    assert ops(asked(capsys, "history", "shop.t", "ABC", "--from", begin)) == ["update", "update"]
+
+
 def test_a_row_that_has_had_very_many_keys(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
     world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", "shop")
     world.server.run_sql(";".join(["UPDATE t SET id = id + 1"] * 30), "shop")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import PastUnknownError
-from strata_cdc.past.key_texts import values_of_texts
+from strata_cdc.past.key_texts import as_compared, values_of_texts
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.layout import column_name
 
@@ -99,7 +99,7 @@ class KeyFilter:
         self, columns_in: Callable[[ChangeSpan], Sequence[Column] | None], keys: Sequence[Sequence[str]]
     ) -> None:
         self._columns_in, self._keys = columns_in, [tuple(key) for key in keys]
-        self._known: dict[int, list[tuple[str, pa.Array]]] = {}
+        self._known: dict[int, list[tuple[Column, pa.Array]]] = {}
         self._without: set[tuple[str, int, int]] = set()
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
@@ -107,17 +107,17 @@ class KeyFilter:
         columns = self._columns(span)
         if columns is None or any(not len(values) for _, values in columns):
             return None
-        return ReadFirst(tuple(name for name, _ in columns), ("_missing",), self._without)
+        return ReadFirst(tuple(column.name for column, _ in columns), ("_missing",), self._without)
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
-        for name, values in (self._columns(span) or [])[:1]:
-            after, before = rows[column_name(name)], pc.struct_field(rows[BEFORE], column_name(name))
+        for key, values in (self._columns(span) or [])[:1]:
+            after, before = rows[column_name(key.name)], pc.struct_field(rows[BEFORE], column_name(key.name))
             # A change may be of any row if no image has the column, or if the image before lacks it: then the row may
             # have had another key.
             is_lacking = pc.and_(before.is_null(), pc.or_(after.is_null(), rows[BEFORE].is_valid()))
             lacks = before.null_count and pc.any(is_lacking).as_py()
-            if lacks or any(pc.any(pc.is_in(column, values)).as_py() for column in (after, before)):
+            if lacks or any(pc.any(pc.is_in(as_compared(key, image), values)).as_py() for image in (after, before)):
                 return True
         return False
 
@@ -127,23 +127,23 @@ class KeyFilter:
         columns = self._columns(span) or []
         images = rows[BEFORE].combine_chunks()
         before_has, after_has = [], []
-        for name, values in columns:
-            held = column_name(name)
+        for column, values in columns:
+            held = column_name(column.name)
             before = images.field(images.type.get_field_index(held))
             # What an update leaves out stays as it was; of a delete, this is the image before.
             after = pc.coalesce(rows[held].combine_chunks(), before)
-            before_has.append(pc.is_in(before, values))
-            after_has.append(pc.is_in(after, values))
-            _refuse_absent(rows, span, name, before)
+            before_has.append(pc.is_in(as_compared(column, before), values))
+            after_has.append(pc.is_in(as_compared(column, after), values))
+            _refuse_absent(rows, span, column.name, before)
         return pc.or_(reduce(pc.and_, before_has), reduce(pc.and_, after_has))
 
-    def _columns(self, span: ChangeSpan) -> list[tuple[str, pa.Array]] | None:
+    def _columns(self, span: ChangeSpan) -> list[tuple[Column, pa.Array]] | None:
         if span.version_id not in self._known:
             columns = self._columns_in(span)
             if columns is None:
                 return None
             self._known[span.version_id] = [
-                (column.name, values_of_texts(column, list(dict.fromkeys(texts))))
+                (column, as_compared(column, values_of_texts(column, list(dict.fromkeys(texts)))))
                 for column, texts in zip(columns, zip(*self._keys, strict=True), strict=True)
             ]
         return self._known[span.version_id]

@@ -9,9 +9,11 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.changes.jsonl import JSON_VALUES
+from strata_cdc.dialects.conditions.terms import RULES, TextRule
 from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _TIME: Final = re.compile(r"(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)", re.ASCII)
+_PLAIN: Final = "^[ -~]*$"
 
 
 def values_of_texts(column: Column, texts: Sequence[str]) -> pa.Array:
@@ -48,6 +51,24 @@ def texts_of_values(column: Column, values: pa.Array) -> list[str | None]:
     if pa.types.is_timestamp(values.type) or pa.types.is_decimal(values.type) or shown.kind is TypeKind.TIME:
         return [text and without_zeros(text) for text in texts]
     return texts
+
+
+def has_spellings(column: Column) -> bool:
+    """Whether the column's collation is known to take different texts for the same."""
+    rule = RULES.get(column.collation or "", TextRule())
+    return rule.folds or rule.trims
+
+
+def as_compared(column: Column, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Values of a column, those that its collation takes for the same with one spelling: plain ASCII text in lower case
+    and without blanks at its end, as `RULES` has it. Other texts and other collations stay as they are."""
+    rule = RULES.get(column.collation or "", TextRule())
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    if not has_spellings(column) or not is_text:
+        return values
+    spelled = pc.ascii_lower(values) if rule.folds else values
+    spelled = pc.ascii_rtrim(spelled, " ") if rule.trims else spelled
+    return pc.if_else(pc.match_substring_regex(values, _PLAIN), spelled, values)
 
 
 def without_zeros(text: str) -> str:

@@ -14,14 +14,14 @@ from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import KeyFilter
-from strata_cdc.past.key_texts import texts_of_values, values_of_texts
+from strata_cdc.past.key_texts import as_compared, has_spellings, texts_of_values, values_of_texts
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.past.table_changes import TableChanges
     from strata_cdc.past.timeline import TableTimeline
@@ -71,6 +71,13 @@ class KeyColumns(Struct, frozen=True):
         kinds = self.columns_in(span) or []
         texts = [texts_of_values(kind, column) for kind, column in zip(kinds, columns, strict=True)]
         return [tuple(text or "" for text in row) for row in zip(*texts, strict=True)]
+
+    def compared(self, span: ChangeSpan, keys: Sequence[Key]) -> list[Key]:
+        """Keys in the spelling in which a version compares them: `abc` and `ABC` may be the same key of a row."""
+        kinds = self.columns_in(span) or []
+        texts = [as_compared(kind, pa.array(column, pa.string())).to_pylist()
+                 for kind, column in zip(kinds, zip(*keys, strict=True), strict=True)]  # fmt: skip
+        return list(zip(*texts, strict=True))
 
 
 def key_columns_of(span: ChangeSpan) -> KeyColumns:
@@ -125,6 +132,8 @@ class RowPaths(Struct, frozen=True):
     """All keys under which they were."""
     segments: dict[Key, list[tuple[Place, Place, int]]]
     """By key: from which place to which one it was the key of which row, ends included."""
+    spellings: frozenset[Key]
+    """The key, and all texts of it that a version takes for the same."""
     wanted: frozenset[int]
     """The numbers of the rows."""
     filter: KeyFilter
@@ -137,9 +146,10 @@ class RowPaths(Struct, frozen=True):
                 return row if row in self.wanted else None
         return None
 
-    def row_at_end(self, key: Key) -> int | None:
-        """The row that has a key at the end of the timeline; None if there is none, as far as the log shows."""
-        return next((row for _, last, row in self.segments.get(key, ()) if last == _AFTER_ALL), None)
+    def row_at_end(self) -> int | None:
+        """The row that has the key at the end of the timeline; None if there is none, as far as the log shows."""
+        segments = (segment for key in self.spellings for segment in self.segments.get(key, ()))
+        return next((row for _, last, row in segments if last == _AFTER_ALL), None)
 
 
 def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, key: Key) -> RowPaths:
@@ -156,10 +166,10 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
     keys = {key}
     while True:
         chosen = KeyFilter(columns.columns_in, sorted(keys))
-        walk = _walked(changes, timeline, columns, keys, chosen)
-        wanted, more = walk.end(key)
+        walk = _walked(changes, timeline, columns, (key, keys), chosen)
+        wanted, more = walk.end()
         if not more:
-            return RowPaths(columns, tuple(sorted(keys)), walk.segments, wanted, chosen)
+            return RowPaths(columns, tuple(sorted(keys)), walk.segments, frozenset(walk.spellings), wanted, chosen)
         keys |= more
         if len(keys) > MOST_KEYS:
             raise Usage(
@@ -170,14 +180,18 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
 
 
 def _walked(
-    changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: set[Key], chosen: KeyFilter
+    changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: tuple[Key, set[Key]], chosen: KeyFilter
 ) -> _Walk:
-    walk = _Walk(keys, (timeline.after, -1))
+    key, followed = keys
+    walk = _Walk(key, followed, (timeline.after, -1))
     for part in timeline.parts:
         if isinstance(part, ChangeSpan):
+            same = _Same(columns, part, key)
             for chunk in changes.looked_at(part, chosen):
                 for order, before, after in _moves(chunk, part, columns):
-                    walk.add_change(order, before, after)
+                    walk.add_spellings(order, same.among({before, after}), same)
+                    if before != after:
+                        walk.add_change(order, before, after)
         elif isinstance(part, UnknownChanges):
             walk.doubt((part.until, _LAST_ROW))
         else:
@@ -191,13 +205,15 @@ def _may_bring_rows(event: TableEvent) -> bool:
 
 
 def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[tuple[Place, Key | None, Key | None]]:
-    """The changes that begin, end or move a row: place, key before and key after."""
-    names = [column_name(column.name) for column in columns.columns_in(span) or ()]
+    """The changes that begin, end or move a row: place, key before and key after; of a key that may have several
+    spellings, all changes."""
+    kinds = columns.columns_in(span) or ()
+    names = [column_name(column.name) for column in kinds]
     images = chunk[BEFORE].combine_chunks()
     befores = [images.field(images.type.get_field_index(name)) for name in names]
     afters = [pc.coalesce(chunk[name].combine_chunks(), before) for name, before in zip(names, befores, strict=True)]
     op = chunk["_op"].combine_chunks()
-    chosen = pc.not_equal(op, "update")
+    chosen = pc.or_(pc.not_equal(op, "update"), pa.scalar(any(map(has_spellings, kinds))))
     for before, after in zip(befores, afters, strict=True):
         chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
     at = pc.indices_nonzero(chosen)
@@ -207,11 +223,30 @@ def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[t
         yield order, None if kind == "insert" else before, None if kind == "delete" else after
 
 
+class _Same:
+    """Which keys a version takes for the same as one."""
+
+    def __init__(self, columns: KeyColumns, span: ChangeSpan, key: Key) -> None:
+        self._columns, self._span, self._key = columns, span, key
+        self._known: dict[Key, bool] = {}
+
+    def among(self, keys: Iterable[Key | None]) -> set[Key]:
+        """Those of some keys."""
+        some = [key for key in keys if key is not None]
+        unknown = [key for key in some if key not in self._known]
+        if unknown:
+            wanted, *compared = self._columns.compared(self._span, [self._key, *unknown])
+            self._known |= {key: text == wanted for key, text in zip(unknown, compared, strict=True)}
+        return {key for key in some if self._known[key]}
+
+
 class _Walk:
     """Follows the rows of some keys through a timeline."""
 
-    def __init__(self, keys: set[Key], begin: Place) -> None:
+    def __init__(self, key: Key, keys: set[Key], begin: Place) -> None:
         self._keys = keys
+        self.spellings = {key}
+        """The key, and all that was the same by what a version compares."""
         self._open: dict[Key, tuple[Place, int]] = {}
         self._count = 0
         self._came: dict[int, Key] = {}
@@ -236,6 +271,13 @@ class _Walk:
         elif _may_bring_rows(event):
             self.doubt((event.seq, -1))
 
+    def add_spellings(self, order: Place, changed: set[Key], same: _Same) -> None:
+        """Keys of a change that are the same as the key. A row had one of them, so none had another spelling."""
+        self.spellings |= changed
+        if changed:
+            for key in same.among(self.spellings & self._open.keys()) - changed:
+                self._end(key, order)
+
     def add_change(self, order: Place, before: Key | None, after: Key | None) -> None:
         """A change that begins, ends or moves a row."""
         row = None
@@ -253,12 +295,12 @@ class _Walk:
         self._end(after, order)
         self._begin(after, order, row)
 
-    def end(self, key: Key) -> tuple[frozenset[int], set[Key]]:
-        """The rows that had a key, and the keys before and after that of them which were not followed."""
+    def end(self) -> tuple[frozenset[int], set[Key]]:
+        """The rows that had the key, and the keys of them which were not followed."""
         for path in list(self._open):
             self._end(path, _AFTER_ALL)
-        rows = frozenset(row for _, _, row in self.segments.get(key, ()))
-        moved = {moves[row] for moves in (self._came, self._went) for row in rows if row in moves}
+        rows = frozenset(row for key in self.spellings for _, _, row in self.segments.get(key, ()))
+        moved = self.spellings | {moves[row] for moves in (self._came, self._went) for row in rows if row in moves}
         return rows, moved - self._keys
 
     def _new(self) -> int:

@@ -161,7 +161,7 @@ class PastRows(AbstractContextManager["PastRows"]):
         columns, words = key_columns_of(last), key_of_words(last, key)
         moment = PastMoment(timeline.until) if at is None else self._moment(at)
         paths = row_paths(self._changes, timeline, columns, words)
-        number = paths.row_at_end(words)
+        number = paths.row_at_end()
         if number is None:
             raise self._no_row(timeline, moment)
         alone = replace(paths, wanted=frozenset({number}))

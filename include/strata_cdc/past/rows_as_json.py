@@ -3,6 +3,7 @@ Not here: the table at a moment (`table_at.py`), images of changes (`table_chang
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.jsonl import JSON_VALUES
-from strata_cdc.past.key_texts import values_of_texts
+from strata_cdc.past.key_texts import as_compared, values_of_texts
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import verbatim_names
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata_cdc.mirrors.table import Mirror
-    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import Column, TableDefinition
 
 
 def json_columns(rows: pa.Table, definition: TableDefinition, names: Sequence[str]) -> list[list[Any]]:
@@ -68,7 +69,9 @@ def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> p
     wanted = {}
     for name, text in zip(names, key, strict=True):
         column = mirror.definition.column(name)
-        wanted[column_name(name)] = pa.array([]) if column is None else values_of_texts(column, [text])
+        if column is None:
+            return no_rows(mirror.exact_schema)
+        wanted[column_name(name)] = column, as_compared(column, values_of_texts(column, [text]))
     parts = [no_rows(mirror.exact_schema)]
     for path, file in mirror.snapshot.files.items():
         alone = replace(mirror, snapshot=replace(mirror.snapshot, files={path: file}))
@@ -77,9 +80,9 @@ def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> p
     return pa.concat_tables(parts)
 
 
-def _has(rows: pa.Table, wanted: dict[str, pa.Array]) -> pa.ChunkedArray:
-    masks = [pc.is_in(rows[name], values.cast(rows[name].type)) for name, values in wanted.items()]
-    flags = masks[0]
-    for mask in masks[1:]:
-        flags = pc.and_(flags, mask)
-    return flags
+def _has(rows: pa.Table, wanted: dict[str, tuple[Column, pa.Array]]) -> pa.ChunkedArray:
+    masks = [
+        pc.is_in(as_compared(column, rows[name]), values.cast(rows[name].type))
+        for name, (column, values) in wanted.items()
+    ]
+    return reduce(pc.and_, masks)
