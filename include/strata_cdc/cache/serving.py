@@ -132,6 +132,7 @@ def _fault(table: str, name: str, column: Column | None) -> str:
         return f"{table} has no column {name}"
     collation = f" {column.collation}" if column.collation else ""
     return (
-        f"{table}.{name} is {column.column_type}{collation}, and makes no keys: values that MySQL "
-        "takes for equal may look different. Integers, decimals, dates, BINARY, and text with a _bin collation do"
+        f"{table}.{name} is {column.column_type}{collation}, and makes no keys: integers, years, decimals, dates, "
+        "BINARY, and CHAR and VARCHAR with a _bin collation do. Of others, values that MySQL takes for equal may look "
+        "different"
     )
