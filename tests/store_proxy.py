@@ -20,13 +20,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from urllib.parse import SplitResult
 
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _HOP = {"connection", "transfer-encoding", "keep-alive"}
 _CONDITIONS = {"if-match", "if-none-match"}
+_FAILED = 300
 _ERRORS = {
     "500": b"<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>",
     "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
@@ -38,6 +43,11 @@ DEATHS = ("before", "after")
 """With the id of a process after it: that process is killed before the store is asked, or once it has answered."""
 CARELESS = "careless"
 """The store is not told of the request's conditions."""
+UNLISTED = "unlisted"
+"""With a number after it, of a request that writes or deletes an object: so many listings still answer as if it had not
+been made. Requests for the object by its name know of it."""
+LATE_LISTING = "late listing"
+"""What `Seen.fault` says of a listing that answered so."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,74 @@ def store_proxy(upstream: str, folder: Path) -> Iterator[StoreProxy]:
             process.kill()
 
 
+@dataclass(frozen=True)
+class _Object:
+    """What a listing says of an object."""
+
+    size: int
+    etag: str
+    modified: str
+    """ISO 8601, UTC."""
+
+
+class _Listings:
+    """What listings answer: objects as they were before the last requests that changed them."""
+
+    def __init__(self) -> None:
+        self._former: dict[str, tuple[_Object | None, int]] = {}
+        """By path, with the bucket: what is listed, None for nothing, and in how many more answers."""
+
+    def note(self, former: dict[str, _Object | None], answers: int) -> None:
+        for path, listed in former.items():
+            # What was not listed before it changed again was not listed at all.
+            self._former[path] = self._former.get(path, (listed, 0))[0], answers
+
+    def forget(self) -> None:
+        self._former.clear()
+
+    def late(self, bucket: str, query: dict[str, str], there: dict[str, _Object]) -> dict[str, _Object] | None:
+        """The objects that are listed instead of those that are there, by key; None: just these."""
+        prefix, after = query.get("prefix", ""), query.get("start-after", "")
+        listed = dict(there)
+        for path, (former, answers) in list(self._former.items()):
+            key = path.removeprefix(f"{bucket}/")
+            if path == key or not key.startswith(prefix) or key <= after:
+                continue
+            if former is None:
+                listed.pop(key, None)
+            else:
+                listed[key] = former
+            self._former[path] = former, answers - 1
+            if answers == 1:
+                del self._former[path]
+        return None if listed == there else dict(sorted(listed.items()))
+
+
+def _listing(bucket: str, query: dict[str, str], listed: dict[str, _Object]) -> bytes:
+    """The answer to ListObjectsV2, all of it in one page."""
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    written = quote if query.get("encoding-type") == "url" else escape
+    entries, folders = [], []
+    for key, of in listed.items():
+        folder, mark, _ = key.removeprefix(prefix).partition(delimiter) if delimiter else ("", "", "")
+        if mark:
+            folders.append(f"{prefix}{folder}{mark}")
+            continue
+        entries.append(
+            f"<Contents><Key>{written(key)}</Key><LastModified>{of.modified}</LastModified><ETag>{escape(of.etag)}"
+            f"</ETag><Size>{of.size}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+        )
+    groups = [
+        f"<CommonPrefixes><Prefix>{written(folder)}</Prefix></CommonPrefixes>" for folder in dict.fromkeys(folders)
+    ]
+    encoding = "<EncodingType>url</EncodingType>" if written is quote else ""
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="{_NAMESPACE}"><Name>{bucket}</Name>'
+        f"<Prefix>{written(prefix)}</Prefix>{encoding}<KeyCount>{len(entries) + len(groups)}</KeyCount>"
+        f"<MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>{''.join(entries)}{''.join(groups)}</ListBucketResult>"
+    ).encode()
+
+
 class _Rules:
     """The rules of the file, which a test may replace at any time."""
 
@@ -110,18 +188,41 @@ class _Rules:
         self._path, self._text, self._rules = path, "", []
         self._met = Counter[int]()
         self.lock = Lock()
+        self.listings = _Listings()
 
     def fault(self, method: str, path: str) -> str | None:
         with self.lock:
             text = self._path.read_text()
             if text and text != self._text:
                 self._text, self._rules, self._met = text, json.loads(text), Counter()
+                if UNLISTED not in text:
+                    self.listings.forget()
             for number, (methods, paths, every, fault) in enumerate(self._rules):
                 if re.fullmatch(methods, method) and re.search(paths, unquote(path)):
                     self._met[number] += 1
                     if self._met[number] % every == 0:
                         return str(fault)
         return None
+
+
+def _there(address: SplitResult, bucket: str, prefix: str, after: str = "") -> dict[str, _Object]:
+    """The objects of a store whose keys begin with a prefix, by key."""
+    found: dict[str, _Object] = {}
+    query = {"list-type": "2", "prefix": prefix, "start-after": after}
+    while True:
+        onward = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+        onward.request("GET", f"/{bucket}?{urlencode(query)}")
+        page = ET.fromstring(onward.getresponse().read())
+        onward.close()
+        for entry in page.iter(f"{{{_NAMESPACE}}}Contents"):
+            key, *rest = (
+                entry.findtext(f"{{{_NAMESPACE}}}{name}", "") for name in ("Key", "Size", "ETag", "LastModified")
+            )
+            found[key] = _Object(int(rest[0]), rest[1], rest[2])
+        token = page.findtext(f"{{{_NAMESPACE}}}NextContinuationToken")
+        if token is None:
+            return found
+        query["continuation-token"] = token
 
 
 def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the handler is in it
@@ -147,7 +248,13 @@ def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the ha
                 os.kill(int(process), signal.SIGKILL)
                 self._reset()
                 return
+            former = self._objects(body) if death == UNLISTED else {}
             status, headers, content = self._forward(body, _CONDITIONS if fault == CARELESS else set())
+            if status < _FAILED and former:
+                with known.lock:
+                    known.listings.note(former, int(process))
+            if "list-type=2" in self.path:
+                fault, content = self._late(fault, content)
             is_cut = fault == "cut" and len(content) > 1 and self.command != "HEAD"
             self._note(body, content[: len(content) // 2] if is_cut else content, status, fault)
             if death == "after":
@@ -156,6 +263,29 @@ def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the ha
                 self._reset()
             else:
                 self._answer(status, headers, content, cut=is_cut)
+
+        def _objects(self, body: bytes) -> dict[str, _Object | None]:
+            """By path, the objects that the request changes, as they are now."""
+            url = urlsplit(self.path)
+            path, query = unquote(url.path).strip("/"), dict(parse_qsl(url.query, keep_blank_values=True))
+            bucket = path.partition("/")[0]
+            if "uploads" in query or "partNumber" in query or (self.command == "DELETE" and "uploadId" in query):
+                return {}
+            keys = [path.removeprefix(f"{bucket}/")]
+            if "delete" in query:
+                keys = [key.text or "" for key in ET.fromstring(body).iter() if key.tag.endswith("}Key")]
+            return {f"{bucket}/{key}": _there(address, bucket, key).get(key) for key in keys}
+
+        def _late(self, fault: str | None, content: bytes) -> tuple[str | None, bytes]:
+            """The answer to a listing, and what became of it."""
+            url = urlsplit(self.path)
+            bucket, query = unquote(url.path).strip("/"), dict(parse_qsl(url.query, keep_blank_values=True))
+            there = _there(address, bucket, query.get("prefix", ""), query.get("start-after", ""))
+            with known.lock:
+                listed = known.listings.late(bucket, query, there)
+            if listed is None:
+                return fault, content
+            return LATE_LISTING, _listing(bucket, query, listed)
 
         def _note(self, body: bytes, content: bytes, status: int, fault: str | None) -> None:
             seen = Seen(self.command, self.path, len(body), len(content), status, fault)
