@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.files.storage import Folder
+from strata_cdc.landing import recent
 from strata_cdc.quality.check.data_docs import JUDGED, read_judged
 from strata_cdc.quality.checks import judged
 from strata_cdc.runs import run_past
@@ -33,7 +35,9 @@ def stored(folder: Path, name: str, as_name: str) -> Folder:
     return Folder.open(str(folder))
 
 
-@pytest.mark.parametrize(("name", "module"), [("past", run_past), ("judged", judged), ("reason", quarantine)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "module"), [("past", run_past), ("judged", judged), ("reason", quarantine), ("recent", recent)], ids=str
+)
 def test_each_number_that_was_ever_written_is_there(name: str, module: ModuleType) -> None:
     numbers = {int(path.stem.rpartition("-")[2]) for path in SINGLE.glob(f"{name}-*.json")}
     assert numbers | DERIVED.get(name, set()) == set(range(1, module.FORMAT + 1)), (
@@ -56,6 +60,11 @@ def test_what_rules_found(tmp_path: Path) -> None:
     found = read_judged(stored(tmp_path, "judged-1.json", JUDGED))
     assert {suite.table for suite in found.suites} == {"d.a", "d.b"}
     assert all(one.success for suite in found.suites for one in suite.rules)
+
+
+def test_which_segments_landed_last(tmp_path: Path) -> None:
+    names = recent.noted_segments(stored(tmp_path, "recent-1.json", recent.RECENT))
+    assert [SegmentName.ordinal_of(name) for name in names] == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["reason-2.json", "reason-3.json"])

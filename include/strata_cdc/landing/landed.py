@@ -19,6 +19,7 @@ from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import SourceSettingsError, StreamHoleError, Usage
 from strata_cdc.files.storage import Folder, lake_errors
 from strata_cdc.landing.checked import NEWEST, read_newest
+from strata_cdc.landing.recent import landed_names
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, parse_executed
@@ -88,9 +89,9 @@ class _Segments(Sequence[LandedSegment]):
         self._made: dict[str, LandedSegment] = {}
         self._all: list[str] | None = None
         self._known = known = read_newest(folder)
-        self._newest = self._whole(folder.names_from(known.first)) if known else []
+        self._newest = self._whole(landed_names(folder, known.first)) if known else []
         if known is None or self._newest[:1] != [known.first]:
-            self._newest = self._all = self._whole(folder.names())
+            self._newest = self._all = self._whole(landed_names(folder))
 
     def list_all(self) -> list[str]:
         """Names of all segments.
@@ -102,7 +103,7 @@ class _Segments(Sequence[LandedSegment]):
         if self._all is None:
             # What has landed since the first listing is not in the stream.
             last = f"{self._newest[-1]}{SUFFIX}"
-            self._all = self._whole([name for name in self._folder.names() if name <= last])
+            self._all = self._whole([name for name in landed_names(self._folder) if name <= last])
         return self._all
 
     def _whole(self, names: list[str]) -> list[str]:

@@ -29,6 +29,7 @@ from strata_cdc.errors import (
 )
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder
 from strata_cdc.flavour import Vendor
+from strata_cdc.landing.recent import note_segment
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.domains import DomainSet
@@ -326,6 +327,7 @@ class SegmentRecorder:
         )
         with storage_errors(self._folder):
             self._index.close(summary)
+        note_segment(self._folder, self.name)
         publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
         self._file.publish(str(self.name))
         return StreamEnd.from_summary(summary, self.name.ordinal)

@@ -24,6 +24,7 @@ from strata_cdc.binlog.events.transactions import scan_transactions
 from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.errors import DamagedIndexError, LakeUnavailableError, StreamHoleError
 from strata_cdc.landing.checked import Newest, Seen, read_checked, read_newest, write_checked, write_newest
+from strata_cdc.landing.recent import landed_names
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
@@ -102,7 +103,7 @@ def repair_landing(
 def _look_at_newest(folder: Folder, newest: Newest, now: int, kind: LandedKind) -> bool:
     """Whether the segment from which on it looks is as it was; else nothing is done, and all must be looked at."""
     left: list[str] = []
-    names, known = folder.names_from(newest.first, left), newest.indexes
+    names, known = landed_names(folder, newest.first, left), newest.indexes
     segments, first = _of_this_kind(folder, names, kind), known.get(newest.first)
     if first is None or segments[:1] != [newest.first] or now - first.seen_at >= _CHECK_SECONDS:
         return False
@@ -118,7 +119,7 @@ def _look_at_newest(folder: Folder, newest: Newest, now: int, kind: LandedKind) 
 
 def _look_at_all(folder: Folder, limits: LookLimits, now: int, kind: LandedKind) -> None:
     remove_leftovers(folder, folder.leftovers())
-    names, newest = folder.names(), read_newest(folder)
+    names, newest = landed_names(folder), read_newest(folder)
     segments = _of_this_kind(folder, names, kind)
     former = read_checked(folder)
     known = former | newest.indexes if newest and former else former
@@ -163,7 +164,9 @@ def _repaired(
 def _delete_strays(folder: Folder, segments: Sequence[str], names: Sequence[str]) -> None:
     present = set(segments)
     for file in names:
-        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in present:
+        segment = file.removesuffix(SUFFIX)
+        # A store may list an index before its segment.
+        if segment != file and segment not in present and not folder.exists(segment):
             folder.delete(file)
 
 
@@ -185,7 +188,7 @@ def _checked(
             continue
         name = _parsed(file)
         before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
-        if stamp and _is_sound(folder, name, files[file][0], before):
+        if stamp and file in files and _is_sound(folder, name, files[file][0], before):
             checked[file] = Seen(*stamp, now)
             continue
         rebuild(folder, name, before)
@@ -249,7 +252,7 @@ def upgrade_indexes(folder: Folder) -> None:
         LakeUnavailableError: The storage does not answer, or is read-only.
         CorruptEventError: A segment is damaged.
     """
-    names = folder.names()
+    names = landed_names(folder)
     indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
     segments = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
     if not segments or SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is not None:

@@ -16,6 +16,7 @@ from strata_cdc.binlog.events.batch import TransactionBatch
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.files.storage import TEMPORARY_SUFFIX
+from strata_cdc.landing.recent import note_segment
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.commit_ts import LOGICAL_BITS
 from strata_cdc.schema.model.definition import TableName
@@ -261,6 +262,7 @@ class SegmentWriter:
             summary, index = self._index(len(end))
         self._file.append(index)
         self._file.append(end)
+        note_segment(self._folder, self.name)
         self._file.publish(str(self.name), once=True)
         publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
         return summary
