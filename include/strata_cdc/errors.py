@@ -430,6 +430,10 @@ class LakeUnavailableError(Transient):
     """The storage of landed or published files does not answer or is full."""
 
 
+class LateListingError(LakeUnavailableError, page="landing"):
+    """A listing of the storage does not have a file that is there, or has one that is not there any more."""
+
+
 class OutputFullError(Transient):
     """What a command prints goes to a disk that is full."""
 

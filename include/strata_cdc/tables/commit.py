@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.errors import LakeUnavailableError, LateListingError
 from strata_cdc.files.storage import arrow_file_system, list_files, write_file
 from strata_cdc.store.owned import merged_meanwhile
 from strata_cdc.tables.continued import place_columns
@@ -121,13 +121,16 @@ def committed(attempt: Callable[[], _Found], source: str, table: TableName, inte
             return attempt()
         except CommitConflictError:
             continue
+        except LateListingError:
+            if number == ATTEMPTS - 1:
+                raise
         except (OSError, OutputError) as error:
             raise LakeUnavailableError(
                 f"interval {interval_key(interval)} cannot be committed: {error}", source=source, table=str(table)
             ) from error
     raise LakeUnavailableError(
         f"interval {interval_key(interval)} could not be committed in {ATTEMPTS} attempts: other writers committed "
-        "first each time",
+        "first each time, or the store lists late",
         source=source,
         table=str(table),
         remedy="Run the step again; it continues where it stopped.",

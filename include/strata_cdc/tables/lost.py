@@ -40,6 +40,7 @@ def open_changes(
 
     Raises:
         LostTableError: The table lacks that commit, or its log is not complete.
+        LateListingError: The storage does not list its newest commit yet.
         LakeUnavailableError: The storage does not answer.
     """
     url = table_url(lake, source, table)

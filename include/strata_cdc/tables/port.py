@@ -21,6 +21,9 @@ class CommitConflictError(Exception):
     """Another publisher came first: what was read of the table is outdated. Read it again, and start again."""
 
 
+LATE_REMEDY = "Run the step again: it continues where it stopped. `strata doctor` says whether the store lists late."
+
+
 class OutputError(Exception):
     """The output's library or its storage refuses; the message comes from there."""
 

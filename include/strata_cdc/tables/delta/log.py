@@ -3,7 +3,9 @@ Not here: which files and columns (`tables/commit.py`, `tables/continued.py`), r
 
 from __future__ import annotations
 
+import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +19,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyarrow.fs import FileType
 
-from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.objects import object_store_options
-from strata_cdc.files.storage import arrow_file_system, lake_errors, read_file
+from strata_cdc.errors import LakeUnavailableError, LateListingError
+from strata_cdc.files.objects import current_etag, is_s3, object_store_options
+from strata_cdc.files.storage import Folder, arrow_file_system, lake_errors, read_file
 from strata_cdc.tables.layout import INTERVAL, interval_of_key
-from strata_cdc.tables.port import CommitConflictError, FileCommit
+from strata_cdc.tables.port import LATE_REMEDY, CommitConflictError, FileCommit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,15 +34,87 @@ CHECKPOINTS: Final = {"delta.checkpointInterval": "20"}
 """Who opens a table or commits to it reads the commits since the newest checkpoint, 0.15 ms of a processor or a request
 for each, and a commit does so twice; the checkpoint of a table of 10,000 files takes 20 ms. Delta's default is 10, that
 of deltalake (1.6) 100."""
+_LOG: Final = "_delta_log"
+_DIGITS: Final = 20
+_COMMIT: Final = re.compile(r"\d{20}\.json")
+_LOOKS: Final = 3
+"""At a log to which others commit meanwhile."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_table(url: str) -> DeltaTable | None:
-    """A Delta table as it is now, or None if there is none."""
+    """A Delta table as its log is listed, or None if there is none.
+
+    Raises:
+        LateListingError: The log is not listed as it is.
+        LakeUnavailableError: The storage does not answer.
+    """
     try:
-        return _table(url) if _is_there(url) else None
+        if _is_there(url):
+            return _table(url)
     except OSError as error:
         raise LakeUnavailableError(f"a Delta table cannot be opened: {error}", file=url) from error
+    except DeltaError:
+        refuse_late(url)
+        raise
+    refuse_late(url)
+    return None
+
+
+def refuse_late(url: str) -> None:
+    """Checks that a table's log is listed as it is: delta-rs (1.6) lists it whenever it opens a table.
+
+    Raises:
+        LateListingError: A commit is there by its name, and is not listed; or the other way round.
+    """
+    if "://" not in url:
+        return
+    folder = Folder.open(f"{url}/{_LOG}")
+    listed = {int(name[:_DIGITS]) for name in folder.names() if _COMMIT.fullmatch(name)}
+    # Logs grow at one end and are cut at the other: of what is listed, the oldest is the first that may be gone.
+    oldest, following = min(listed, default=0), max(listed, default=-1) + 1
+    doubtful = {oldest, following, *(set(range(oldest, following)) - listed)}
+    names = {f"{number:0{_DIGITS}d}.json": number for number in sorted(doubtful)}
+    there = folder.stamps_by_name(list(names))
+    for name, number in names.items():
+        if (name in there) != (number in listed):
+            raise LateListingError(
+                "the store does not list the log of a table as it is: this commit is there and is not listed, or the "
+                "other way round",
+                file=folder.join(name),
+                remedy=LATE_REMEDY,
+            )
+
+
+def require_newest(table: DeltaTable, url: str) -> None:
+    """Checks that an opened table has its newest commit, and lists the log again if another one has come meanwhile.
+
+    Raises:
+        LateListingError: The store does not list it.
+    """
+    if "://" not in url:
+        return
+    for _ in range(_LOOKS):
+        if not has_commit(url, table.version() + 1):
+            return
+        with suppress(DeltaError):
+            table.update_incremental()
+    raise LateListingError(
+        f"the table has a version {table.version() + 1}, and the store does not list it yet",
+        file=url,
+        remedy=LATE_REMEDY,
+    )
+
+
+def has_commit(url: str, version: int) -> bool:
+    """Whether a table's log has the file of a commit, by its name."""
+    if not is_s3(url):
+        return bool(existing_commits({url: version}))
+    try:
+        current_etag(f"{url}/{_LOG}/{version:0{_DIGITS}d}.json")
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
@@ -82,11 +156,11 @@ def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
             commit_properties=CommitProperties(max_commit_retries=0),
             storage_options=object_store_options(url),
         )
+        return _table(url)
     except DeltaError as error:
-        if _is_there(url):
+        if has_commit(url, 0) or _is_there(url):
             raise CommitConflictError from error
         raise
-    return _table(url)
 
 
 def with_columns(table: DeltaTable, url: str, added: Sequence[pa.Field]) -> DeltaTable:

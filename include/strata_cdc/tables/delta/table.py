@@ -20,8 +20,10 @@ from strata_cdc.tables.delta.log import (
     create_table,
     existing_commits,
     file_commits,
+    has_commit,
     live_files,
     open_table,
+    require_newest,
     stored,
     with_columns,
 )
@@ -47,6 +49,18 @@ def _as_the_port_says() -> Iterator[None]:
         raise CommitConflictError from error
     except DeltaError as error:
         raise OutputError(str(error)) from error
+
+
+@contextmanager
+def _committing(url: str, version: int) -> Iterator[None]:
+    """Once it has committed, deltalake (1.6) lists the log, and fails if it does not see the commit: then the table
+    has to be opened again to know whether it is made."""
+    try:
+        yield
+    except DeltaError as error:
+        if has_commit(url, version + 1):
+            raise CommitConflictError from error
+        raise
 
 
 class DeltaChanges:
@@ -92,13 +106,17 @@ class DeltaChanges:
     @_as_the_port_says()
     def upgraded(self, source: str) -> DeltaChanges:
         """The table with the rows of its later generations."""
-        folded = fold_generations(self._table, self._url, source)
+        with _committing(self._url, self.version):
+            folded = fold_generations(self._table, self._url, source)
         return self if folded is self._table else DeltaChanges(OpenTable(self._url, folded))
 
     @_as_the_port_says()
     def with_columns(self, added: Sequence[pa.Field]) -> DeltaChanges:
         """The table with more columns, in a commit of their own."""
-        return DeltaChanges(OpenTable(self._url, with_columns(self._table, self._url, added))) if added else self
+        if not added:
+            return self
+        with _committing(self._url, self.version):
+            return DeltaChanges(OpenTable(self._url, with_columns(self._table, self._url, added)))
 
     @_as_the_port_says()
     def commit(
@@ -111,14 +129,16 @@ class DeltaChanges:
         about: Mapping[str, str] | None = None,
     ) -> None:
         """One Delta commit; marks are application transactions, `about` is custom metadata."""
-        commit_files(self._table, source, added, removed, marks=marks, about=about)
+        with _committing(self._url, self.version):
+            commit_files(self._table, source, added, removed, marks=marks, about=about)
         self._opened.note()
         trim_if_due(self._table, self._url)
 
     @_as_the_port_says()
     def rearrange(self, source: str, added: Sequence[DataFile], removed: Mapping[str, int]) -> None:
         """One Delta commit whose actions have `dataChange` false: streams of other readers pass over it."""
-        commit_files(self._table, source, added, removed, changes_rows=False)
+        with _committing(self._url, self.version):
+            commit_files(self._table, source, added, removed, changes_rows=False)
         self._opened.note()
 
     @_as_the_port_says()
@@ -183,11 +203,14 @@ class DeltaOutput:
 
     @_as_the_port_says()
     def open(self, url: str) -> DeltaChanges | None:
-        """The Delta table at the URL."""
+        """The Delta table at the URL, with its newest commit."""
         opened = reopen(url)
         if opened is None and (table := open_table(url)) is not None:
             opened = OpenTable(url, table)
-        return None if opened is None else DeltaChanges(opened)
+        if opened is None:
+            return None
+        require_newest(opened.table, url)
+        return DeltaChanges(opened)
 
     def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
         """Looks for the commit's file in the log."""
