@@ -12,18 +12,20 @@ import os
 import time
 import uuid
 from bisect import bisect_right
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow.parquet as pq
 
-from strata_cdc.errors import DamagedFileError, LakeUnavailableError
+from strata_cdc.errors import DamagedFileError, LakeUnavailableError, LateListingError
+from strata_cdc.files.objects import create_object, is_s3
 from strata_cdc.files.storage import Folder, lake_errors, listed, read_file, sync_files
 from strata_cdc.mirrors.log_state import LogState, foreign_commit, info_of, live_file
 from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.position import MirrorPosition
-from strata_cdc.tables.port import CommitConflictError
+from strata_cdc.tables.port import LATE_REMEDY, CommitConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -198,6 +200,11 @@ def _put_if_absent(url: str, content: bytes, unsynced: Sequence[str] = ()) -> No
     with lake_errors(url):
         folder = Folder.open(url.rpartition("/")[0])
         name = url.rpartition("/")[2]
+        if is_s3(url):
+            # A request whose answer was lost is sent again, and then meets its own object.
+            if not create_object(url, content) and read_file(url) != content:
+                raise CommitConflictError
+            return
         if not folder.is_local:
             # Arrow (26) has no conditional put: there, writers of one source exclude each other by the source's lock.
             if folder.exists(name):
@@ -218,13 +225,27 @@ def _put_if_absent(url: str, content: bytes, unsynced: Sequence[str] = ()) -> No
 
 
 def _listed(url: str) -> tuple[set[int], set[int]]:
-    """Numbers of the commits and of the checkpoints."""
+    """Numbers of the commits and of the checkpoints; of the commits also those that a store does not list yet."""
     folder = Folder.open(f"{url}/{LOG}")
     with lake_errors(folder.url):
         names = [info.base_name for info in listed(folder.filesystem, folder.path)]
     commits = {int(name[:_DIGITS]) for name in names if name.endswith(".json") and name[:_DIGITS].isdigit()}
     checkpoints = {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == _CHECKPOINT}
+    if not folder.is_local:
+        _add_unlisted(folder, commits)
     return commits, checkpoints
+
+
+def _add_unlisted(folder: Folder, commits: set[int]) -> None:
+    """Looks for commits by their names: between those that are listed, and before and after them up to the first that
+    is not there."""
+
+    def is_there(version: int) -> bool:
+        return version >= 0 and folder.exists(f"{version:0{_DIGITS}d}.json")
+
+    first, last = min(commits, default=0), max(commits, default=-1)
+    commits |= {version for version in range(first, last) if version not in commits and is_there(version)}
+    commits |= set(takewhile(is_there, count(first - 1, -1))) | set(takewhile(is_there, count(last + 1)))
 
 
 def _read_commit(url: str, version: int) -> list[dict[str, Any]] | None:
@@ -242,6 +263,13 @@ def _read_commit(url: str, version: int) -> list[dict[str, Any]] | None:
 def _read_commits(state: LogState, wanted: range, versions: set[int]) -> None:
     for version in wanted:
         actions = _read_commit(state.url, version) if version in versions else None
+        if actions is None and version in versions:
+            raise LateListingError(
+                f"version {version} of the mirror's log is listed, and is not there: the log was cut meanwhile, or the "
+                "store lists late",
+                file=state.url,
+                remedy=LATE_REMEDY,
+            )
         if actions is None:
             raise DamagedFileError(
                 f"the mirror's log has no version {version}",

@@ -71,7 +71,7 @@ class DumpFolder:
 
     def changed_at(self) -> int | None:
         """When the manifest was written, microseconds UTC; None if there is none."""
-        stamp = self._folder.stamps().get(MANIFEST)
+        stamp = self._folder.stamps_of([MANIFEST]).get(MANIFEST)
         return None if stamp is None else stamp[1] // 1000
 
     def save(self, manifest: Manifest) -> None:
