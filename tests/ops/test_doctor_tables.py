@@ -17,7 +17,7 @@ from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check
 from strata_cdc.ops.doctor.findings import FindingSeverity
 from strata_cdc.schema.model.definition import TableName
 from tests.s3_server import BUCKET
-from tests.store_proxy import CARELESS, store_proxy
+from tests.store_proxy import CARELESS, UNLISTED, store_proxy
 
 KNOWN = [TableName("app", "orders"), TableName("app", "users"), TableName("logs", "hits")]
 EXPECTATION = "expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: id}}]"
@@ -69,6 +69,20 @@ def test_a_store_that_honours_no_conditions_is_refused(s3_environment, monkeypat
         proxy.spoil(("PUT", ".*", 1, CARELESS))
         found = check_lake(lake, "shop")
         assert (found.severity, "If-None-Match" in found.what) == (FindingSeverity.ERROR, True)
+        assert list_files(lake) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requests", ["PUT", "DELETE"])
+def test_a_store_that_lists_late_is_a_warning(s3_environment, monkeypatch, tmp_path, requests):
+    with store_proxy(s3_environment["AWS_ENDPOINT_URL"], tmp_path) as proxy:
+        for name, value in (s3_environment | {"AWS_ENDPOINT_URL": proxy.endpoint}).items():
+            monkeypatch.setenv(name, value)
+        lake = f"s3://{BUCKET}/{uuid4().hex}"
+        proxy.spoil((requests, ".*", 1, f"{UNLISTED} 1"))
+        found = check_lake(lake, "shop")
+        assert (found.severity, "lists late" in found.what) == (FindingSeverity.WARNING, True)
+        proxy.spoil()
         assert list_files(lake) == []
 
 

@@ -69,6 +69,13 @@ _CARELESS = (
     "the store writes an object that is there although it is asked not to (PUT with If-None-Match: *): of two "
     "publishers of a table, one would undo the commit of the other"
 )
+_LATE = (
+    "the store lists late: a file that was just written was not listed, or it still was once it was deleted. No row is "
+    "lost or twice, but steps fail until the store lists what is there, and are then to be run again"
+)
+_CONSISTENT_STORE = (
+    "Put the lake on a store that lists what it has, as S3 does since 2020. A folder of TiCDC must be on such a store."
+)
 _OTHER_STORE = (
     "Put the lake on a store that honours If-None-Match (S3 does since 2024), or update this one, then run "
     "`strata doctor` again."
@@ -87,16 +94,20 @@ def check_lake(lake: str, source: str) -> Finding:
             return _not_there(Path(folder.path))
         folder.write(name, _CONTENT)
         try:
-            if name not in folder.names() or folder.read_file(name) != _CONTENT:
+            is_late = name not in folder.names()
+            if folder.read_file(name) != _CONTENT or (is_late and folder.is_local):
                 return error("lake", f"{lake}: a file that was just written is not there", f"{_MEND}.")
         finally:
             folder.delete(name)
+        is_late |= name in folder.names()
         if is_s3(lake) and not _honours_conditions(folder.join(f"{name}-once")):
             return error("lake", f"{lake}: {_CARELESS}", _OTHER_STORE)
         OUTPUT.open(f"{changes_url(lake, source)}/strata-doctor/{name}")
     except (StrataError, OutputError) as failure:
         message = failure.message if isinstance(failure, StrataError) else str(failure)
         return error("lake", f"{lake}: {message}", _MEND + ("." if "://" not in lake else _KEYS + "."))
+    if is_late:
+        return warning("lake", f"{lake}: {_LATE}", _CONSISTENT_STORE)
     return ok("lake", f"{lake}: can be written, listed and read")
 
 
