@@ -110,6 +110,20 @@ def test_landings(world: MirrorWorld, store: StoreProxy, paths: str, answers: in
     assert_landed_once(world, store)
 
 
+def test_a_landing_that_cuts_elsewhere(world: MirrorWorld, store: StoreProxy) -> None:
+    """Of several segments of a file none is listed, and a landing that began before them would make one of all."""
+    land(world)
+    list_late(store, 12, "/landing/")
+    # Only after 16 MB a landing looks where it may cut.
+    world.server.run_sql("CREATE TABLE b (v LONGBLOB)" + "; INSERT INTO b VALUES (REPEAT('x', 17000000))" * 3, "shop")
+    land_binlog(world.source.address, lake=world.lake, source=world.name, segment_bytes=1)
+    assert len(LandedStream.open(world.lake, world.name).segments) > 3
+    world.server.run_sql("INSERT INTO u VALUES (10)", "shop")
+    land(world)
+    assert store.faults[LATE_LISTING]
+    assert_landed_once(world, store)
+
+
 @pytest.mark.parametrize(("paths", "answers"), [("", 1), ("", 2), ("/mirrors/", 10)])
 def test_runs_with_mirrors(world: MirrorWorld, store: StoreProxy, paths: str, answers: int) -> None:
     list_late(store, answers, paths)
