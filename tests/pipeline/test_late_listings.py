@@ -17,19 +17,25 @@ import pytest
 from strata_cdc.binlog.events.index import SUFFIX
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import LateListingError, Transient
+from strata_cdc.files.storage import delete_folder
+from strata_cdc.lake.rebuild import rebuild_lake
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.follow.upkeep import compact_mirrors, vacuum_mirrors
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.housekeep.unneeded_files import delete_unneeded
-from strata_cdc.pipeline.plan.pending import RunRequest
+from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.lost import open_changes
+from strata_cdc.ticdc.land_sink import land_sink
 from tests.mirrors.test_mirror_locks import LATE, dump
 from tests.mirrors.world import MirrorWorld
 from tests.pipeline.owed_world import MINUTE, TABLES, World
 from tests.s3_server import BUCKET
 from tests.store_proxy import LATE_LISTING, UNLISTED, StoreProxy
+from tests.ticdc import test_two_landings
+from tests.ticdc.test_land import place, stream_of, written
+from tests.ticdc.test_two_landings import SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +49,8 @@ HOUR = 60 * MINUTE
 LANDING = """
 import sys
 from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.files.storage import delete_folder
+from strata_cdc.lake.rebuild import rebuild_lake
 from strata_cdc.landing.land_binlog import land_binlog
 url, lake, source = sys.argv[1:]
 input()
@@ -157,6 +165,35 @@ def test_a_landing_that_is_killed(world: MirrorWorld, store: StoreProxy, written
     until_done(lambda: land(world))
     assert store.faults[LATE_LISTING]
     assert_landed_once(world, store)
+
+
+def test_landings_of_a_sink(tmp_path: Path, store: StoreProxy) -> None:
+    """The sink's own folder is on this machine."""
+    written(tmp_path)
+    land_sink(place(tmp_path, SEGMENT_BYTES))
+    expected, lake = stream_of(tmp_path), f"s3://{BUCKET}/{uuid4().hex}"
+    list_late(store, 20, "/landing/")
+    for _ in range(3):
+        until_done(lambda: test_two_landings.land(tmp_path, lake))
+        assert stream_of(tmp_path, lake) == expected
+    assert store.faults[LATE_LISTING]
+    store.spoil()
+    assert stream_of(tmp_path, lake) == expected
+
+
+def test_a_lost_table(world: MirrorWorld, store: StoreProxy) -> None:
+    """Its deleted files are still listed; then its rows come again."""
+    world.server.run_sql("INSERT INTO t VALUES (1, 'a'); INSERT INTO u VALUES (1)", "shop")
+    world.publish()
+    list_late(store, 8, "/changes/")
+    delete_folder(f"{world.lake}/changes/{world.name}/shop/t")
+    until_done(lambda: rebuild_lake(world.source, world.engine))
+    for number in range(2, 4):
+        world.server.run_sql(f"INSERT INTO t VALUES ({number}, 'a')", "shop")
+        until_done(partial(world.publish, take=Take.OWED))
+        until_done(world.update)
+    assert store.faults[LATE_LISTING]
+    world.assert_equal()
 
 
 def test_segments_that_were_deleted(world: MirrorWorld, store: StoreProxy) -> None:
