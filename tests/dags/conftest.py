@@ -6,6 +6,7 @@ Airflow in processes of their own, which must not inherit this home.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 
 import pytest
@@ -30,3 +31,8 @@ def _airflow_home():
         for name, value in VARIABLES.items():
             patch.setenv(name, value)
         yield
+
+
+def pytest_unconfigure():
+    # Not `atexit`: workers of xdist may end without it. A process of Airflow may still write there, and is left to it.
+    shutil.rmtree(HOME, ignore_errors=True)
