@@ -125,6 +125,16 @@ class TestGrants:
         [hidden] = live.sight.hidden()
         assert "hidden_db.u" in hidden
 
+    @pytest.mark.parametrize(("named", "is_seen"), [("seen_db", True), ("seen__b", False), ("seen\\_db", False)])
+    def test_with_partial_revokes_no_name_is_a_pattern(self, mysql_server, named, is_seen):
+        """What such a server hides was taken for what is not there."""
+        mysql_server.run_sql(f"GRANT SELECT ON `{named}`.* TO reader@'%'; SET GLOBAL partial_revokes = ON")
+        try:
+            live, tables = self.read(mysql_server)
+        finally:
+            mysql_server.run_sql("SET GLOBAL partial_revokes = OFF")
+        assert (tables == {"seen_db.t"}) is live.sight.sees_all_of("seen_db") is is_seen
+
     def test_a_grant_on_columns_hides_the_others(self, mysql_server):
         """information_schema shows a table with one column then; that is no definition."""
         mysql_server.run_sql("GRANT SELECT (a) ON hidden_db.t TO reader@'%'; GRANT SELECT ON seen_db.* TO reader@'%'")

@@ -71,6 +71,7 @@ def _select(grants: Grants, user: str) -> Finding:
             "SELECT",
             f"granted on all databases but {', '.join(revoked)}: the schema of their tables cannot be read, so their "
             "rows from before the first DDL that names them stay undecoded",
+            # Where there is a partial revoke, names of databases are no patterns (`Grants.is_literal`).
             " ".join(f"GRANT SELECT ON {quoted(database)}.* TO {user};" for database in revoked),
         )
     if grants.has("SELECT"):

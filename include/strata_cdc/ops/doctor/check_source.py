@@ -28,7 +28,7 @@ from strata_cdc.ops.doctor.check_settings import judge_settings
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
 from strata_cdc.quality.check.own_at_versions import mistakes_of_file
-from strata_cdc.schema.live.grants import Grants
+from strata_cdc.schema.live.grants import PARTIAL_REVOKES, Grants
 from strata_cdc.schema.live.names import ServerTables
 from strata_cdc.selection.sensitive import unmatched_columns
 from strata_cdc.selection.wanted import folds_names, known_tables
@@ -275,8 +275,9 @@ def _read_grants(connection: pymysql.Connection[Any]) -> tuple[str, Grants]:
         roles = _one_row(cursor, "SELECT CURRENT_ROLE() AS roles")
         if roles and roles["roles"] not in (None, "NONE"):
             statement = f"SHOW GRANTS FOR CURRENT_USER() USING {roles['roles']}"
+        is_literal = (_one_row(cursor, PARTIAL_REVOKES) or {}).get("Value") == "ON"
         cursor.execute(statement)
-        grants = Grants.parse(str(row[0]) for row in cursor.fetchall())
+        grants = Grants.parse((str(row[0]) for row in cursor.fetchall()), is_literal=is_literal)
     return f"'{name}'@'{host}'", grants
 
 

@@ -23,7 +23,7 @@ from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
 from strata_cdc.schema.live.exact_texts import ExactTexts
-from strata_cdc.schema.live.grants import Grants, Sight
+from strata_cdc.schema.live.grants import PARTIAL_REVOKES, Grants, Sight
 from strata_cdc.schema.live.names import TABLE_TYPES
 from strata_cdc.schema.model.charsets import charset_of_collation, collation_named
 from strata_cdc.schema.model.create_sql import quoted
@@ -217,7 +217,8 @@ class _Dictionary:
         return definition
 
     def _sight(self) -> Sight:
-        return Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
+        is_literal = self._rows(PARTIAL_REVOKES) == [("partial_revokes", "ON")]
+        return Grants.parse((str(line) for (line,) in self._rows("SHOW GRANTS")), is_literal=is_literal).sight()
 
     def _page(self, page: Sequence[_Listed]) -> dict[TableName, TableDefinition]:
         names = [listed.name for listed in page]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.model.definition import TableName
 
+PARTIAL_REVOKES: Final = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'partial_revokes'"
+"""Its row has ON if `Grants.is_literal`; none before MySQL 8.0.16, and of MariaDB."""
 _MOST_NAMES: Final = 10
 _EVERY: Final = "*"
 _GRANT = re.compile(r"(?P<verb>GRANT|REVOKE) (?P<rights>.+?) ON (?:TABLE )?(?P<object>.+?) (TO|FROM) ", re.DOTALL)
@@ -33,7 +35,7 @@ class Grant(Struct, frozen=True):
 
     rights: frozenset[str]
     database: str
-    """A pattern (`_` and `%`), or `*` for all."""
+    """A pattern (`_` and `%`) unless `Grants.is_literal`, or `*` for all."""
     table: str
     """`*` for all."""
     is_revoke: bool = False
@@ -49,19 +51,26 @@ class Grants(Struct, frozen=True):
     """All rights of a user."""
 
     lines: tuple[Grant, ...] = ()
+    is_literal: bool = False
+    """Whether names of databases are no patterns and a backslash escapes nothing: MySQL with `partial_revokes`
+    (9.7: a user with a grant on `a_b` is denied tables of `axb`, one with a grant on `a\\_b` those of both)."""
 
     @classmethod
-    def parse(cls, lines: Iterable[str]) -> Self:
+    def parse(cls, lines: Iterable[str], *, is_literal: bool = False) -> Self:
         """Reads the output of SHOW GRANTS (with the rights of active roles); ignores grants of roles and proxies, and
         grants on routines."""
-        return cls(tuple(grant for line in lines if (grant := _read(line)) is not None))
+        return cls(tuple(grant for line in lines if (grant := _read(line)) is not None), is_literal)
 
     def has(self, right: str, database: str | None = None) -> bool:
         """Whether the user has a right on all databases, or on the named database."""
         wanted = _ALL | {right}
         if database is None:
             return any(grant.scope == "*.*" and grant.rights & wanted for grant in self._granted())
-        own = (grant for grant in self._own() if grant.table == _EVERY and _matches(grant.database, database))
+        own = (
+            grant
+            for grant in self._own()
+            if grant.table == _EVERY and _matches(grant.database, database, is_literal=self.is_literal)
+        )
         if any(grant.rights & wanted for grant in own):
             return True
         return self.has(right) and database not in self.revoked(right)
@@ -86,6 +95,7 @@ class Grants(Struct, frozen=True):
             tables=frozenset((grant.database, grant.table) for grant in own if grant.table != _EVERY),
             revoked=revoked,
             global_rights=everywhere,
+            is_literal=self.is_literal,
         )
 
     def _granted(self) -> list[Grant]:
@@ -102,11 +112,13 @@ class Sight(Struct, frozen=True):
     everything: bool
     """Whether a table that the user does not see does not exist."""
     databases: tuple[str, ...] = ()
-    """Patterns (`_` and `%`) of databases that the user sees completely."""
+    """Patterns (`_` and `%`), unless `is_literal`, of databases that the user sees completely."""
     tables: frozenset[tuple[str, str]] = frozenset()
     revoked: tuple[str, ...] = ()
     """Databases that are excluded from a global grant."""
     global_rights: bool = False
+    is_literal: bool = False
+    """See `Grants.is_literal`."""
 
     def sees_all_columns_of(self, name: TableName) -> bool:
         """Whether no column of a table can be hidden; a grant on single columns hides the others."""
@@ -116,7 +128,7 @@ class Sight(Struct, frozen=True):
         """Whether no table of a database can be hidden."""
         if self.global_rights and database not in self.revoked:
             return True
-        return any(_matches(pattern, database) for pattern in self.databases)
+        return any(_matches(pattern, database, is_literal=self.is_literal) for pattern in self.databases)
 
     def hidden(self) -> list[str]:
         """The hidden parts, in sentences for the user; empty if nothing is hidden."""
@@ -145,8 +157,10 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace(name[0] * 2, name[0]) if name[0] in '`"' else name
 
 
-def _matches(pattern: str, database: str) -> bool:
+def _matches(pattern: str, database: str, *, is_literal: bool) -> bool:
     """Whether a grant's pattern matches a database, like LIKE; a backslash escapes the next character."""
+    if is_literal:
+        return pattern == database
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     regex = "".join(
