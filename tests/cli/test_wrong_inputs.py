@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,3 +133,25 @@ def test_a_missing_grant_is_no_wrong_password(folder, mysql_server, monkeypatch,
             assert printed.startswith(f"strata: {said}")
             assert ("GRANT ALL ON strata.* TO nogrant" in printed) == (account == "nogrant:pw")
             assert ("refuses the user" in printed) == (account == "nogrant:wrong")
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("server", ["mysql_server", "mariadb_server"])
+def test_the_grant_for_a_store_is_for_this_database_alone(folder, request, monkeypatch, capsys, server):
+    """`_` is a wildcard in GRANT."""
+    server = request.getfixturevalue(server)
+    server.run_sql(
+        "CREATE USER keeper; DROP DATABASE IF EXISTS str_ata; CREATE DATABASE str_ata;"
+        "DROP DATABASE IF EXISTS strxata; CREATE DATABASE strxata"
+    )
+    monkeypatch.setenv("AIRFLOW_CONN_X", server.url)
+    for database in ("str_ata", "strxata"):
+        store = f"mysql+pymysql://keeper@127.0.0.1:{server.port}/{database}"
+        (folder / "strata.toml").write_text(f'lake = "lake"\n[sources.shop]\nconnection = "x"\nstore = "{store}"\n')
+        assert run(["track"]) == 3
+        (statement,) = re.findall(r"GRANT ALL ON [^ ]+ TO keeper", capsys.readouterr().err)
+        if database == "str_ata":
+            server.run_sql(statement)
+            run(["track"])
+            assert "GRANT" not in capsys.readouterr().err
+    server.run_sql("DROP USER keeper; DROP DATABASE str_ata; DROP DATABASE strxata")

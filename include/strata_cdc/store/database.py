@@ -3,6 +3,7 @@ Not here: tables (`tables.py`), their versions (`migrations.py`)."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from contextlib import ExitStack, contextmanager
@@ -385,6 +386,16 @@ def _code(error: sa.exc.DBAPIError) -> int | None:
     return arguments[0] if arguments and isinstance(arguments[0], int) else None
 
 
+def _grant(url: sa.URL) -> str:
+    """What an administrator runs, in words: in GRANT, `_` and `%` of a database's name are wildcards, of both
+    families, but not where MySQL has partial revokes."""
+    name = (url.database or "").replace("`", "``")
+    literal = re.sub(r"[_%]", r"\\\g<0>", name)
+    statement = f"GRANT ALL ON {name if name.isalnum() else f'`{literal}`'}.* TO {url.username}"
+    unless = "" if literal == name else f" (where partial_revokes is ON: ON `{name}`.*)"
+    return f"{statement}{unless}, with the account's host unless that is %"
+
+
 def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
     """Turns a database's error into Strata's. Only the database's text is repeated, never a URL or a statement's
     values."""
@@ -401,8 +412,8 @@ def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
     if code in _NOT_GRANTED:
         return AccessDeniedError(
             f"a grant is missing for the store at {where}: {_words(error)}",
-            remedy=f"As an administrator: `GRANT ALL ON {url.database}.* TO {url.username}`; or put the store "
-            "elsewhere: set `store` or `store_connection` of the source.",
+            remedy=f"As an administrator: {_grant(url)}; or put the store elsewhere: set `store` or `store_connection` "
+            "of the source.",
         )
     if code in _READ_ONLY:
         return AccessDeniedError(
