@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.errors import BinlogPurgedError, SchemaGapError, StatementFormatError
+from strata_cdc.errors import BinlogPurgedError, SchemaGapError, StatementFormatError, StrataError
 from strata_cdc.store.database import open_store
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from tests.mysql_server import start_server
@@ -30,6 +31,11 @@ def world(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> Worl
     return made
 
 
+def token_in(error: StrataError) -> str:
+    """The token that the error's remedy names."""
+    return re.findall(r"--from (\S+?)`", error.remedy or "")[-1]
+
+
 def purge(world: World) -> None:
     """What has been written is gone, and something follows it."""
     world.server.run_sql("INSERT INTO d.t SELECT MAX(a) + 10 FROM d.t; FLUSH BINARY LOGS")
@@ -48,9 +54,44 @@ def test_rows_that_a_statement_changed_are_missing(world: World):
         given += lines_of(world.stream())
     # What had been given before is there; a reader who leaves the transaction out is told how.
     assert caught.value.remedy is not None
-    token = caught.value.remedy.rpartition("--from ")[2].strip("`.")
+    token = token_in(caught.value)
     assert [line["after"] for line in world.lines(token) if "op" in line] == [{"a": 4}]
     assert world.lines(token, tables=["x.*"]) == []
+    # Where the statement's table is not wanted, the stream does not end.
+    assert "`--table`" in caught.value.remedy
+    world.lines(tables=["x.*", "d.other"])
+
+
+def test_a_statement_that_names_no_table_may_have_changed_any(world: World):
+    before = world.stream("now", until="now")
+    assert list(before) == []
+    start = before.reached()
+    world.server.run_sql(
+        "DELIMITER //\nCREATE FUNCTION f() RETURNS INT DETERMINISTIC MODIFIES SQL DATA\n"
+        "BEGIN INSERT INTO t VALUES (30); RETURN 1; END//\nDELIMITER ;\n"
+        "INSERT INTO t VALUES (29); SET binlog_format = STATEMENT; SELECT f(); SET binlog_format = ROW;"
+        "INSERT INTO t VALUES (31)",
+        "d",
+    )
+    for tables in ([], ["d.t"], ["x.*"]):
+        with pytest.raises(StatementFormatError, match="names no table") as caught:
+            world.lines(start, tables=tables)
+        expected = [] if tables == ["x.*"] else [{"a": 31}]
+        rest = world.lines(token_in(caught.value), tables=tables)
+        assert [line["after"] for line in rest if "op" in line] == expected
+
+
+@pytest.mark.parametrize("mode", ["ON", "OFF"])
+def test_without_gtids_too_a_reader_can_continue(tmp_path, mode):
+    with start_server(tmp_path / "server", f"--gtid-mode={mode}", "--enforce-gtid-consistency=ON") as server:
+        world = World(server, tmp_path)
+        server.run_sql(
+            "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); SET binlog_format = STATEMENT;"
+            "INSERT INTO d.t VALUES (1); SET binlog_format = ROW; INSERT INTO d.t VALUES (2)"
+        )
+        with pytest.raises(StatementFormatError) as caught:
+            world.lines()
+        assert [line["after"] for line in world.lines(token_in(caught.value)) if "op" in line] == [{"a": 2}]
 
 
 def test_a_stream_that_has_failed_has_reached_nothing_behind_its_fault(world: World):

@@ -117,7 +117,7 @@ class _OpenItem:
         ended."""
         self.fault: StrataError | None = None
         """The fault that comes first in the stream."""
-        self._fault_at = _END
+        self.fault_at = _END
         """Ordinal of the first transaction whose end is not yielded because of the fault."""
         self._fault_after = _NOWHERE
         """The transaction and the row at which the fault is: no row from there on is yielded."""
@@ -137,22 +137,22 @@ class _OpenItem:
 
     def _fail(self, error: StrataError, at: int, after: tuple[int, int]) -> None:
         if self.fault is None or after < self._fault_after:
-            self.fault, self._fault_at, self._fault_after = error, at, after
+            self.fault, self.fault_at, self._fault_after = error, at, after
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is yielded."""
-        return self.unended >= self._fault_at
+        return self.unended >= self.fault_at
 
     def cut(self, step: Watermark) -> StreamBatch:
         """Removes and returns the part up to a watermark."""
         self.unended = step.unended_seq
         after = min(self._fault_after, step.missing_from or _NOWHERE)
-        return self._cut(min(self.unended, self._fault_at), after)
+        return self._cut(min(self.unended, self.fault_at), after)
 
     def rest(self) -> StreamBatch:
         """Removes and returns everything that is still to be yielded."""
-        return self._cut(self._fault_at, self._fault_after)
+        return self._cut(self.fault_at, self._fault_after)
 
     def _cut(self, at: int, after: tuple[int, int]) -> StreamBatch:
         """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
@@ -198,6 +198,8 @@ class Decoding:
             everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
         """
         self._permit, self._everything = permit, everything
+        self.failed_seq = _END
+        """Ordinal of the transaction whose fault `decode` has raised."""
 
     def decode(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
         """Yields what some transactions of an item have; then raises the error that ends the stream, if there is an
@@ -239,6 +241,7 @@ class Decoding:
             open_.fail(error)
         yield last.joined(open_.rest())
         if open_.fault is not None:
+            self.failed_seq = open_.fault_at
             raise open_.fault
 
 

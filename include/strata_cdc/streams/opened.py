@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.changes.port import SchemaChange
+    from strata_cdc.errors import StrataError
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import StreamTransaction
     from strata_cdc.streams.filter import StreamFilter
@@ -74,16 +75,19 @@ class OpenedStream:
                     self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span
         except _PASSABLE as error:
-            transactions = chosen.transactions.values()
-            self.stopped_at = next(
-                (transaction for transaction in transactions if transaction.gtid == error.gtid and error.gtid), None
-            )
+            self.stopped_at = self._place_of(error, chosen)
             if self.stopped_at is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
-                    f"{error.remedy or ''} To skip it, continue after its transaction: `strata stream --source "
-                    f"{self._request.source.name} --from {word(self.stopped_at.after_text)}`."
+                    f"{error.remedy or ''} To skip it, continue after its transaction, with the same options otherwise:"
+                    f" `strata stream --source {self._request.source.name} --from {word(self.stopped_at.after_text)}`."
                 ).strip()
             raise
+
+    def _place_of(self, error: StrataError, chosen: ChosenTransactions) -> StreamTransaction | None:
+        """The transaction of an error, by its GTID; where transactions have none, by the decoder's ordinal."""
+        if error.gtid is None:
+            return chosen.transactions.get(self._decoding.failed_seq)
+        return next((given for given in chosen.transactions.values() if given.gtid == error.gtid), None)
 
 
 def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]:
