@@ -233,6 +233,15 @@ def test_effects_come_back_from_their_text(given: list[RowEffect]) -> None:
     assert list(effects_from_text(effects_to_text(given))) == given
 
 
+def test_an_effect_that_was_stored_without_it_is_known_as_an_alter_ignore() -> None:
+    """The text is as former versions have stored it."""
+    reason = "a; ALTER IGNORE drops rows that break a key, and changes values that do not fit"
+    effect = RowEffect.from_text(f'{{"kind":"read_again","reason":"{reason}"}}')
+    assert effect.ignores
+    assert RowEffect.from_text(effect.to_text()) == effect
+    assert not RowEffect.from_text('{"kind":"read_again","reason":"a"}').ignores
+
+
 def test_what_leaves_rows_as_they_are_takes_no_room() -> None:
     assert NO_EFFECT.to_text() == ""
     store = tracked([["create table t (a int)", "alter table t add key (a)"]])

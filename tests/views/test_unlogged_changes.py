@@ -8,7 +8,7 @@ import pytest
 
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.relations import Through
-from strata_cdc.schema.history.effects import IGNORES
+from strata_cdc.schema.model.row_effects import IGNORES
 from strata_cdc.views.make_views import ViewKind, make_views
 from tests.mirrors.world import MirrorWorld
 

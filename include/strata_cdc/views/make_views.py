@@ -18,11 +18,11 @@ from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
-from strata_cdc.schema.history.effects import IGNORES
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
+from strata_cdc.schema.model.row_effects import IGNORES
 from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.lifetimes import life_of
@@ -236,7 +236,7 @@ class _Table:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"
         emptied = max((removal.seq for removal in self._removals), default=0)
-        if any(IGNORES in era.effect.reason for era in self._life.eras if era.begins > emptied):
+        if any(era.effect.ignores for era in self._life.eras if era.begins > emptied):
             return IGNORES
         if any(table.left_beside() for table in self._tables.values()):
             return "an older version has left rows beside the table; they are part of it once something is published"

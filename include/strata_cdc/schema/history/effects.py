@@ -41,6 +41,7 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.partitions import HeldRows
 from strata_cdc.schema.model.row_effects import (
     ALL_ROWS_GO,
+    IGNORES,
     NEW_TABLE,
     NO_EFFECT,
     REPLACED,
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
 _STRICT_ALL_TABLES: Final = 0x400000
 _BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
-IGNORES: Final = "ALTER IGNORE drops rows that break a key, and changes values that do not fit"
-"""A part of `RowEffect.reason`, by which views find it: stores have it, so it stays as it is."""
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -396,7 +395,7 @@ def _beside_columns(effect: RowEffect, before: TableDefinition, alters: Sequence
         unknown = _unknown(effect, f"what an engine {engines[-1]} has of the rows is not known here")
         return replace(unknown, brings_rows=True)
     if any(alter.ignore for alter in alters):
-        return _unknown(effect, IGNORES)
+        return replace(_unknown(effect, IGNORES), ignores=True)
     return effect
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from strata_cdc.errors import DamagedFileError
 from strata_cdc.schema.model.definition import TableName  # noqa: TC001  msgspec asks for it when it reads
@@ -43,6 +44,8 @@ class EffectKind(StrEnum):
     """The log does not have the result: the rows have to be read from the server, unless there are none."""
 
 
+IGNORES: Final = "ALTER IGNORE drops rows that break a key, and changes values that do not fit"
+"""Of `RowEffect.ignores`, a part of the reason."""
 STRENGTH: Final = {kind: number for number, kind in enumerate(EffectKind)}
 
 
@@ -78,6 +81,8 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the rows must be read again."""
     brings_rows: bool = False
     """Whether rows may be added that were never in the log: then a table without rows has to be read again too."""
+    ignores: bool = False
+    """Whether it was an ALTER IGNORE, so that rows may be gone: no other change of columns drops rows."""
     renamed: dict[str, str] = field(default_factory=dict)
     """New name of a column -> old name, including names that differ only in case."""
     added: tuple[str, ...] = ()
@@ -181,7 +186,11 @@ REPLACED: Final = RowEffect(kind=EffectKind.REMOVE, makes_table=True, is_whole=T
 
 @lru_cache(maxsize=4096)
 def _from_text(text: str) -> RowEffect:
-    return _decoded(text, RowEffect, "table_version.effect") if text else NO_EFFECT
+    if not text:
+        return NO_EFFECT
+    effect = _decoded(text, RowEffect, "table_version.effect")
+    # Effects that were stored before they had `ignores` have only the reason.
+    return replace(effect, ignores=True) if IGNORES in effect.reason else effect
 
 
 def effects_to_text(effects: Iterable[RowEffect]) -> str:
@@ -227,5 +236,6 @@ def together(effects: Sequence[RowEffect]) -> RowEffect:
         converted=tuple(converted for effect in effects for converted in effect.converted),
         is_whole=any(effect.is_whole for effect in effects),
         brings_rows=any(effect.brings_rows for effect in effects),
+        ignores=any(effect.ignores for effect in effects),
         partitions=tuple(name for effect in effects for name in effect.partitions),
     )
