@@ -242,6 +242,11 @@ def test_an_effect_that_was_stored_without_it_is_known_as_an_alter_ignore() -> N
     assert not RowEffect.from_text('{"kind":"read_again","reason":"a"}').ignores
 
 
+def test_what_is_not_in_the_log_is_not_always_on_a_server() -> None:
+    """The source may be a TiCDC sink."""
+    assert RowEffect(kind=EffectKind.READ_AGAIN, reason="a").text == "must be read again: a"
+
+
 def test_what_leaves_rows_as_they_are_takes_no_room() -> None:
     assert NO_EFFECT.to_text() == ""
     store = tracked([["create table t (a int)", "alter table t add key (a)"]])

@@ -41,7 +41,8 @@ class EffectKind(StrEnum):
     EXCHANGE = "exchange"
     """Rows are exchanged with those of another table."""
     READ_AGAIN = "read_again"
-    """The log does not have the result: the rows have to be read from the server, unless there are none."""
+    """The log does not have the result: the rows have to be read from the server or, of a sink, from an export, unless
+    there are none."""
 
 
 IGNORES: Final = "ALTER IGNORE drops rows that break a key, and changes values that do not fit"
@@ -163,7 +164,7 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
         elif self.is_whole or self.partitions:
             parts.append(f"{which} are removed")
         if self.kind is EffectKind.READ_AGAIN or self.reason:
-            parts.append(f"must be read from the server again{self.reason and f': {self.reason}'}")
+            parts.append(f"must be read again{self.reason and f': {self.reason}'}")
         return "; ".join(filter(None, parts))
 
     @property
