@@ -15,6 +15,7 @@ from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say, say_exactly
 from strata_cdc.cli.track import source_name, store_url
 from strata_cdc.config.settings import load_settings
+from strata_cdc.config.source_kinds import no_position
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.errors import UnknownSourceError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -127,9 +128,10 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     given = [text for text in (gtid_set, position, time, commit_ts) if text is not None]
     if len(given) > 1:
         raise Usage("only one of --gtid-set, --position, --time and --commit-ts can be given")
-    if given and time is None and (commit_ts is not None or _is_sink(store, known_as)):
-        at = _any_position(history, _refuse_other(given[0], commit_ts), store, known_as)
+    if commit_ts is not None:
+        at = _any_position(history, str(CommitStep.parse(commit_ts)), store, known_as)
     else:
+        _refuse_of_sink(gtid_set if position is None else position, store, known_as)
         at = _position(history, gtid_set, position, time)
     name = table_name(table) if table is not None else None
     if name is not None:
@@ -237,14 +239,10 @@ def _position(history: History, gtid_set: str | None, position: str | None, time
     return AtSeq(history.tracked.seq)
 
 
-def _refuse_other(text: str, commit_ts: str | None) -> str:
-    """The text, if it is what its option takes."""
-    return text if commit_ts is None else str(CommitStep.parse(commit_ts))
-
-
-def _is_sink(store: str | None, source: str) -> bool:
-    """Whether the settings have the source as a sink: then its own positions are named."""
-    return store is None and load_settings(os.environ).source(source).is_sink
+def _refuse_of_sink(text: str | None, store: str | None, source: str) -> None:
+    """Refuses positions of binlogs for a sink, numbers too: those have an option of their own."""
+    if text is not None and store is None and load_settings(os.environ).source(source).is_sink:
+        raise no_position(source, f"{text!r} is given as a position of a server's binlog")
 
 
 def _any_position(history: History, text: str, store: str | None, source: str) -> StreamPosition:
