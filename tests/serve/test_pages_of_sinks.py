@@ -122,6 +122,9 @@ def test_rows_older_than_a_column_have_its_default(pages: httpx.Client) -> None:
     assert "all get name = 'new'" in unescape(pages.get("/table", params=TABLE).text)
     shown = unescape(pages.get("/rows", params=TABLE).text)
     assert (shown.count(">'new'<"), shown.count(">'n3'<")) == (2, 1)
+    row = pages.get("/row", params={**TABLE, "key": "1"}).text
+    assert f"commit-ts {DDL}" in row
+    assert "commits.000001" not in row
 
 
 def test_a_change_of_a_row_is_where_the_folder_has_it(pages: httpx.Client) -> None:

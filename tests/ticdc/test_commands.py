@@ -28,6 +28,8 @@ DONE: dict[str, list[tuple[str, str]]] = {
     "schema": [
         ("schema show", "DEFAULT '7'"),
         ("schema history", "ALTER TABLE a ADD COLUMN n INT DEFAULT 7"),
+        ("schema history", f"shop.a transaction 3 commit-ts {DDL} DDL"),
+        ("schema history --store STORE --source s", "shop.a transaction 3"),
         ("schema diff --from 2026-05-01T15:22:05.790Z", "column n int after name"),
         (f"schema diff --from {DDL - 1}", "column n int after name"),
         (f"schema diff --from {DDL}:rows --to {DDL}", "column n int after name"),
@@ -99,6 +101,9 @@ DONE: dict[str, list[tuple[str, str]]] = {
     "row": [
         ("row history shop.a 1", "'x' -> 'y'"),
         ("row history shop.a 1", "a TiCDC sink has no statements of clients"),
+        ("row history shop.a 1", f"DDL  transaction 3  commit-ts {DDL}  shop.a"),
+        ("row history shop.a 1 --format jsonl", '"file": "commits.000001"'),
+        ("row blame shop.a 1", f"DDL  transaction 3  commit-ts {DDL}  shop.a"),
         (f"row history shop.a 1 --to {SECOND - 1}", "'x'"),
         (f"row history shop.a 1 --from {SECOND - 1}", "'x' -> 'y'"),
         (f"row history shop.a 1 --from {SECOND}", "no change of such a row"),

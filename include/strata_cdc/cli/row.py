@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.config.settings import Source
     from strata_cdc.past.row_history import HistoryLine
     from strata_cdc.past.rows import BlamedRow, TableDiff
+    from strata_cdc.ticdc.landed_steps import CommitPlaces
 
 
 class RowFormat(StrEnum):
@@ -81,7 +82,7 @@ def history(
         if _is_json(context, format_):
             _write_objects(lines)
         else:
-            _show_history(lines)
+            _show_history(lines, rows.commits)
 
 
 @GROUP.command()
@@ -107,7 +108,7 @@ def blame(
     if _is_json(context, format_):
         _write_lines(blame_objects(row))
     else:
-        _show_blame(row)
+        _show_blame(row, rows.commits)
 
 
 @GROUP.command()
@@ -153,7 +154,7 @@ def _write_lines(lines: Iterable[dict[str, Any]]) -> None:
         say_exactly(json.dumps(line, ensure_ascii=False))
 
 
-def _show_history(lines: Iterable[HistoryLine]) -> None:
+def _show_history(lines: Iterable[HistoryLine], commits: CommitPlaces | None) -> None:
     from strata_cdc.past.row_history import HistoryChange
     from strata_cdc.past.row_texts import history_text
 
@@ -161,16 +162,16 @@ def _show_history(lines: Iterable[HistoryLine]) -> None:
     for line in lines:
         changes += isinstance(line, HistoryChange)
         number = line.number if isinstance(line, HistoryChange) else 0
-        for text in history_text(line, shows_number=number > 1):
+        for text in history_text(line, shows_number=number > 1, commits=commits):
             if text.strip():
                 say(text)
     say(counted(changes, "change") if changes else "no change of such a row is known", err=True)
 
 
-def _show_blame(row: BlamedRow) -> None:
+def _show_blame(row: BlamedRow, commits: CommitPlaces | None) -> None:
     from strata_cdc.past.row_texts import blame_text
 
-    for text in blame_text(row):
+    for text in blame_text(row, commits):
         say(text)
     say(f"{row.table} as of transaction {row.moment.seq:,}", err=True)
 

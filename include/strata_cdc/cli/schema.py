@@ -161,6 +161,7 @@ def history(
     """Lists every change of every table in the order of the stream, with the statement that made it."""
     from strata_cdc.cli.schema_tables import print_history
     from strata_cdc.schema.answers.changes import changes
+    from strata_cdc.ticdc.landed_steps import commit_places
 
     versions, tracked = _store_of(store, source)
     _ = History(versions, tracked).tracked  # refuses a source that nobody has tracked
@@ -170,7 +171,8 @@ def history(
         print_lines(change.line() for change in listed)
     else:
         # If one table is requested, what became of its copy is shown, too.
-        print_history(change for change in listed if table is not None or not change.is_part)
+        shown = (change for change in listed if table is not None or not change.is_part)
+        print_history(shown, None if store is not None else commit_places(load_settings(os.environ).source(tracked)))
 
 
 @GROUP.command()

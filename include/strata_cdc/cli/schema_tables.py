@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import StoredEntry
     from strata_cdc.schema.model.definition import Column, TableDefinition
     from strata_cdc.schema.model.row_effects import RowEffect
+    from strata_cdc.ticdc.landed_steps import CommitPlaces
 
 _COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
 """By the first character of a difference."""
@@ -50,12 +51,12 @@ def print_definitions(tables: TablesAt) -> None:
         _print_doubts(console, version.definition)
 
 
-def print_history(changes: Iterable[ShownChange]) -> None:
-    """Every change, what it did and the statement."""
+def print_history(changes: Iterable[ShownChange], commits: CommitPlaces | None = None) -> None:
+    """Every change, what it did and the statement; `commits` of a TiCDC sink."""
     console = _console()
     for change in changes:
         entry, online = change.entry, change.online
-        console.print(_head(entry), highlight=False)
+        console.print(_head(entry, commits), highlight=False)
         if entry.gap is not None:
             console.print(f"  [red]not known from here: {escape(entry.gap)}[/red]", highlight=False)
         elif change.after is None:
@@ -74,12 +75,13 @@ def print_history(changes: Iterable[ShownChange]) -> None:
             console.print(f"  [dim]{escape(line)}[/dim]", highlight=False)
 
 
-def _head(entry: StoredEntry) -> str:
-    """When, which table, by which transaction and where in the server's binlog."""
+def _head(entry: StoredEntry, commits: CommitPlaces | None) -> str:
+    """When, which table, by which transaction and where in the server's binlog, or in a sink."""
     name = str(entry.name) if entry.name.table else "all tables"
     came_from = f" from {escape(str(entry.renamed_from))}" if entry.renamed_from else ""
-    where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
-    by = f"{entry.made_by}{where}{f' {entry.origin.shown}' if entry.is_statement else ''}"
+    where = f"{escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
+    where = where if commits is None else commits.text(entry.seq)
+    by = " ".join(filter(None, (entry.made_by, where, entry.origin.shown if entry.is_statement else "")))
     when = second_text(entry.committed_at)
     return f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]{came_from} [dim]{by}[/dim]"
 

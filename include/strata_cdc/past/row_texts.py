@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.rows import BlamedRow, TableDiff
     from strata_cdc.past.timeline import TableEvent, UnknownChanges
     from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.ticdc.landed_steps import CommitPlaces
 
 Line = dict[str, Any]
 _LONGEST: Final = 300
@@ -121,16 +122,17 @@ def _altered_object(altered: AlteredValue) -> Line:
 # Text ---------------------------------------------------------------------------------------------
 
 
-def history_text(line: HistoryLine, *, shows_number: bool) -> Iterator[str]:
+def history_text(line: HistoryLine, *, shows_number: bool, commits: CommitPlaces | None = None) -> Iterator[str]:
     """The lines of text for a line of a history.
 
     Args:
+        commits: Of a TiCDC sink, whose DDL has no place in a server's file.
         shows_number: Whether the number of the row is shown, because several rows had the key.
     """
     if isinstance(line, HistoryChange):
         yield from _change_text(line, shows_number=shows_number)
     elif isinstance(line, HistoryEvent):
-        yield from _event_text(line)
+        yield from _event_text(line, commits)
     else:
         yield unknown_text(line)
 
@@ -142,11 +144,12 @@ def unknown_text(line: UnknownChanges) -> str:
     return f"transactions {line.after + 1:,} to {line.until:,} are not known: {one_line(line.reason)}"
 
 
-def blame_text(row: BlamedRow) -> Iterator[str]:
-    """The lines of text for a row: each change or statement, and the values that it gave."""
+def blame_text(row: BlamedRow, commits: CommitPlaces | None = None) -> Iterator[str]:
+    """The lines of text for a row: each change or statement, and the values that it gave; `commits` as in
+    `history_text`."""
     together: dict[tuple[str, str], list[Blame]] = {}
     for blame in row.values:
-        together.setdefault((cause_text(blame), cause_statement(blame)), []).append(blame)
+        together.setdefault((cause_text(blame, commits), cause_statement(blame)), []).append(blame)
     for (cause, statement), values in together.items():
         yield cause
         if statement:
@@ -155,15 +158,15 @@ def blame_text(row: BlamedRow) -> Iterator[str]:
             yield f"    {blame.column}  {value_text(blame.value, row.definition.column(blame.column))}"
 
 
-def cause_text(blame: Blame) -> str:
-    """What gave a value: when, what, where."""
+def cause_text(blame: Blame, commits: CommitPlaces | None = None) -> str:
+    """What gave a value: when, what, where; `commits` as in `history_text`."""
     if blame.cause is None:
         text = "from before the changes begin"
     elif isinstance(blame.cause, HistoryChange):
         text = f"{_time_shown(blame.cause.committed_at)}  {blame.cause.op.upper()}  {_place(blame.cause)}"
     else:
         event = blame.cause.event
-        text = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
+        text = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event, commits)}"
     return text if blame.doubt is None else f"{text}\n  or something else: {one_line(blame.doubt)}"
 
 
@@ -232,10 +235,10 @@ def _change_text(line: HistoryChange, *, shows_number: bool) -> Iterator[str]:
     yield f"  {_statement(line.statement)}"
 
 
-def _event_text(line: HistoryEvent) -> Iterator[str]:
+def _event_text(line: HistoryEvent, commits: CommitPlaces | None) -> Iterator[str]:
     event = line.event
     statement = _cut(event.statement or "another definition, and no statement in the log")
-    yield f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
+    yield f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event, commits)}"
     yield f"  {statement}"
     effect = _effect(event)
     if effect:
@@ -263,10 +266,11 @@ def _place(line: HistoryChange) -> str:
     return f"{line.gtid or f'transaction {line.seq}'}  {where}  {line.span.name}, version {line.span.version_id}"
 
 
-def _place_of_event(event: TableEvent) -> str:
+def _place_of_event(event: TableEvent, commits: CommitPlaces | None) -> str:
     position = "" if event.binlog_pos is None else f" @ {event.binlog_pos}"
-    where = f"  {event.binlog_file}{position}" if event.binlog_file else ""
-    return f"{event.gtid or f'transaction {event.seq}'}{where}  {event.name}"
+    where = f"{event.binlog_file}{position}" if event.binlog_file else ""
+    parts = (event.gtid or f"transaction {event.seq}", commits.text(event.seq) if commits else where, str(event.name))
+    return "  ".join(filter(None, parts))
 
 
 def _statement(statement: ClientStatement) -> str:

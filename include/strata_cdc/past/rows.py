@@ -27,6 +27,7 @@ from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines, UnknownChanges
 from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.ticdc.landed_steps import commit_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +75,8 @@ class PastRows(AbstractContextManager["PastRows"]):
     def __init__(self, source: Source) -> None:
         self._source = source
         self._engine = open_store(source.store_url, OnMissing.REFUSE)
+        self.commits = commit_places(source)
+        """Where DDL is, of a TiCDC sink; None of a server."""
         self._timelines = Timelines(source.lake, source.name, self._engine)
         self._changes = TableChanges(source.lake, self._timelines)
 

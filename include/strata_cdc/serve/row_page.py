@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.past.row_history import HistoryLine
-    from strata_cdc.past.rows import BlamedRow
+    from strata_cdc.past.rows import BlamedRow, PastRows
     from strata_cdc.schema.model.definition import TableName
 
 HIDDEN: Final = "(sensitive)"
@@ -109,7 +109,7 @@ def row_view(source: Source, engine: sa.Engine, name: TableName, key: Sequence[s
         values: tuple[ShownBlame, ...] = ()
         refusal = None
         try:
-            values = _blame(rows.blame(name, key, at=at or None), hidden)
+            values = _blame(rows.blame(name, key, at=at or None), hidden, rows)
         except Usage as error:
             refusal = error
         lines = deque(rows.history(name, key, until=at or None), _MOST_LINES + 1)
@@ -124,14 +124,14 @@ def row_view(source: Source, engine: sa.Engine, name: TableName, key: Sequence[s
     )
 
 
-def _blame(row: BlamedRow, hidden: Collection[str]) -> tuple[ShownBlame, ...]:
+def _blame(row: BlamedRow, hidden: Collection[str], rows: PastRows) -> tuple[ShownBlame, ...]:
     from strata_cdc.past.row_texts import cause_statement, cause_text, value_text  # noqa: PLC0415  as above
 
     return tuple(
         ShownBlame(
             given.column,
             HIDDEN if given.column in hidden else value_text(given.value, row.definition.column(given.column)),
-            cause_text(given),
+            cause_text(given, rows.commits),
             # The statement may have the values of other columns.
             "" if hidden and not _is_ddl(given.cause) else cause_statement(given),
         )

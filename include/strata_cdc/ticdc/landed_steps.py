@@ -4,16 +4,19 @@ Not here: segments (`landed_rows.py`), times (`landing/landed.py`)."""
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from strata_cdc.errors import Usage
+from strata_cdc.errors import StrataError, Usage
+from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.commit_ts import CommitStep, refuse_commit_ts, time_of
 from strata_cdc.ticdc.landed_rows import SegmentRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.config.settings import Source
 
 
 def step_at(landed: LandedStream, seq: int) -> CommitStep:
@@ -30,6 +33,30 @@ def step_at(landed: LandedStream, seq: int) -> CommitStep:
         return SegmentRows(landed.segments[0]).contents.before
     segment = landed.segments_of(seq, seq)[0]
     return SegmentRows(segment).steps()[seq - segment.summary.first_seq]
+
+
+class CommitPlaces:
+    """Where a DDL is in a sink, for people: its schema file, which is not stored, has the timestamp in its name."""
+
+    def __init__(self, lake: str, source: str) -> None:
+        self._lake, self._source = lake, source
+
+    @cached_property
+    def _landed(self) -> LandedStream:
+        return LandedStream.open(self._lake, self._source)
+
+    def text(self, seq: int) -> str:
+        """`commit-ts 449012345678901234`; empty of what the lake does not have any more, or not now."""
+        with suppress(StrataError):
+            steps = steps_of(self._landed, [seq], most_segments=1)
+            if seq in steps:
+                return f"commit-ts {steps[seq].ts}"
+        return ""
+
+
+def commit_places(source: Source) -> CommitPlaces | None:
+    """Of a source that is a TiCDC sink; None of a server."""
+    return CommitPlaces(source.lake, source.name) if source.is_sink else None
 
 
 def seq_of(landed: LandedStream, step: CommitStep) -> int:
