@@ -82,7 +82,12 @@ def test_the_version_and_wrong_words_are_one_line(capsys):
         (
             ["schema", "history", "shop"],
             "strata: got unexpected extra argument(s) (shop). If that is a source, write `strata schema history "
-            "--source shop`; `strata schema -h` shows what there is.\n",
+            "--source shop`; `strata schema history -h` shows what there is.\n",
+        ),
+        (
+            ["quarantine", "show", "shop.orders"],
+            "strata: got unexpected extra argument(s) (shop.orders). If that is a table, write `strata quarantine show "
+            "--table shop.orders`; `strata quarantine show -h` shows what there is.\n",
         ),
         (["nothing"], "strata: no such command 'nothing'. `strata -h` shows what there is.\n"),
     ):

@@ -149,12 +149,14 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
 
 
 def _remedy_of(error: Any, command: str) -> str:
-    """What to write instead of a word that typer refuses: sources are named by an option."""
+    """What to write instead of a word that typer refuses: sources and tables are named by options."""
+    command = error.ctx.command_path if error.ctx else command
     extra = _EXTRA_WORD.search(error.format_message())
     options = {name for option in error.ctx.command.params for name in option.opts} if error.ctx else set()
-    if extra and "--source" in options:
-        own = f"{error.ctx.command_path} --source {shlex.quote(extra[1])}"
-        return f"If that is a source, write `{own}`; `{command} -h` shows what there is."
+    kind = "table" if extra and "." in extra[1] and "--table" in options else "source"
+    if extra and f"--{kind}" in options:
+        own = f"{command} --{kind} {shlex.quote(extra[1])}"
+        return f"If that is a {kind}, write `{own}`; `{command} -h` shows what there is."
     return f"`{command} -h` shows what there is."
 
 

@@ -65,7 +65,11 @@ def track(
         configured = source_of(name)
         report = track_source(configured, known_store(configured))
     else:
-        raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
+        option = "--baseline" if store is None else "--store"
+        raise Usage(
+            f"{option} is for binlog files, and none is given",
+            remedy=f"Name them, or leave out {option} to track what has landed.",
+        )
     _print(report, as_json=as_json)
     if report.gaps:
         raise SchemaGapError(

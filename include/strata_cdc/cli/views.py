@@ -76,6 +76,9 @@ def views(
         store = open_store(configured.store_url, OnMissing.EMPTY)
         make = make_histories if history else make_views
         made = make(configured.lake, configured.name, store, engine_name, reading, wanted)
+    if table and not made:
+        what, listed = ("there is no mirror", "mirror list") if history else ("nothing is published", "intervals")
+        raise Usage(f"{what} of {' or '.join(table)}", remedy=f"`strata {listed}` lists the tables.")
     for view in made:
         if context.obj["json"]:
             print_line(_line(view))

@@ -72,7 +72,9 @@ def read_archive(url: str) -> list[ArchivedFile]:
         raise LakeUnavailableError(f"the files cannot be read: {error}", file=url) from error
     files = [file for file in heads if file is not None]
     if not files:
-        raise Usage("the folder has no binlog files", file=url)
+        raise Usage(
+            "the folder has no binlog files, or is not there", file=url, remedy="Name the folder with copies of them."
+        )
     _refuse_two_families(files)
     return sorted(files, key=lambda file: (file.previous.count(), file.name))
 

@@ -67,9 +67,10 @@ def land_files(
         Usage: The folder has no binlogs, or relay logs.
         LakeUnavailableError: The storage refuses or is full, or the files cannot be read.
     """
+    # First, so that a wrong folder makes no lake.
+    archive = read_archive(files)
     notes = LandNotes(lake, source, files, Doing.LANDING, progress)
     with open_landing(lake, source, segment_bytes, notes) as cutter:
-        archive = read_archive(files)
         cutter.begin_at(archive[0].previous)
         landing = _FileLanding(cutter, notes, archive)
         landing.run()

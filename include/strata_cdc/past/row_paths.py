@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import KeyFilter
@@ -109,7 +110,7 @@ def key_of_words(span: ChangeSpan, words: Sequence[str]) -> Key:
     shown = ", ".join(columns.names)
     if len(words) != len(columns.names):
         raise Usage(
-            f"the key has {len(columns.names)} columns ({shown}), and {len(words)} values are given",
+            f"the key has {counted(len(columns.names), 'column')} ({shown}), and {counted(len(words), 'value')} came",
             table=str(span.name),
             remedy="Give one value for each, in this order.",
         )

@@ -270,7 +270,7 @@ def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
         world.script(Choice((T,)))
     with pytest.raises(Usage, match="no change is chosen"):
         world.script(Choice((T,), gtids, keys=(("77",),)))
-    with pytest.raises(Usage, match="the key has 1 columns"):
+    with pytest.raises(Usage, match="the key has 1 column "):
         world.script(Choice((T,), gtids, keys=(("1", "2"),)))
 
 
