@@ -70,6 +70,11 @@ def test_what_could_not_be_read_is_not_written(words: tuple[str, ...], tmp_path:
         load_settings({"STRATA_SETTINGS": str(path)})
 
 
+def test_a_wrong_name_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "--source", "a b"]) == 2
+    assert "sources.a b: a name has letters, digits, - and _" in capsys.readouterr().err
+
+
 def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "--source", "eu-1", "--no-mirrors", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)

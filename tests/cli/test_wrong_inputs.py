@@ -64,6 +64,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         (f"decode {BINLOG} --store sqlite:///n.db --out -", 3, "there is no store at sqlite:///n.db"),
         ("check --dry-run --table a.b", 2, "no version of a.b is known (source shop)"),
         ("track --baseline n.sql", 2, "--baseline is for binlog files, and none is given. Name them, or leave out --b"),
+        ("track .", 2, "this is a folder, and files are needed (.). Name its files."),
         ("land --files nope", 2, "the folder has no binlog files, or is not there"),
         ("views --table shop.zz", 2, "nothing is published of shop.zz"),
         ("views --history --table shop.zz", 2, "there is no mirror of shop.zz"),

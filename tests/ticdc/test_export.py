@@ -437,7 +437,7 @@ def test_a_table_of_which_nothing_has_landed_waits(world: SinkWorld) -> None:
     export.table("a", (ID, NAME), [named(1)])
     export.table("z", (ID, NAME), [named(1)])
     said = world.strata("dump", "--from-dumpling", str(export.folder))
-    assert "shop.a  1 rows read" in said.stdout
+    assert "shop.a  1 row read" in said.stdout
     assert "no row and no DDL of it has landed" in said.stdout
     assert said.returncode == BadData.exit_code
     world.run()

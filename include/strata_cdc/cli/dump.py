@@ -16,6 +16,7 @@ from strata_cdc.cli.options import SourceName, Tables
 from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ def _say(report: DumpReport) -> None:
     for table in report.tables:
         again = f", read {table.readings} times" if table.readings > 1 else ""
         invalid = "".join(f"; {count:,} of {name} are no dates and NULL" for name, count in table.invalid.items())
-        say(f" {table.table}  {table.rows:,} rows read, {table.changes:,} changes since{again}, "
-            f"mirror at transaction {table.seq}{invalid}")  # fmt: skip
+        read, since = counted(table.rows, "row"), counted(table.changes, "change")
+        say(f" {table.table}  {read} read, {since} since{again}, mirror at transaction {table.seq}{invalid}")
     for failed in report.failed:
         say(f" {failed.table}  {failed.message}")
     if not report.tables and not report.failed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.config.groups import NAME
 from strata_cdc.config.settings import STORE_DATABASE
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class NewSettings(Struct, frozen=True):
             lines.append(f"store = {_text(self.store)}")
         lines += [
             "",
-            f"[sources.{self.source}]",
+            # A name that is refused is refused as a name, not as TOML.
+            f"[sources.{self.source if NAME.fullmatch(self.source) else _text(self.source)}]",
             f"connection = {_text(self.connection)}",
             f"tables = {_texts(self.tables)}",
         ]

@@ -119,11 +119,13 @@ def refuse_missing(paths: Iterable[str]) -> None:
     """Checks that local files exist, without opening them; URLs are not checked.
 
     Raises:
-        Usage: One of them does not exist.
+        Usage: One of them does not exist, or is a folder.
     """
     for path in paths:
         if "://" not in path and not Path(path).exists():
             raise Usage("there is no such file", file=path)
+        if "://" not in path and Path(path).is_dir():
+            raise Usage("this is a folder, and files are needed", file=path, remedy="Name its files.")
 
 
 @contextmanager

@@ -373,8 +373,8 @@ class BinlogStream:
             user = self._address.user
             raise AccessDeniedError(
                 f"{self._address} does not let {user} read its binlog: the grant REPLICATION SLAVE is missing",
-                remedy=f"As an administrator: `GRANT REPLICATION SLAVE ON *.* TO {user}`; "
-                "`strata doctor` shows all grants that are needed.",
+                remedy=f"As an administrator: `GRANT REPLICATION SLAVE ON *.* TO {user}`, with the account's host "
+                "unless that is %; `strata doctor` shows all grants that are needed, with the host.",
             ) from error
         flags |= _ANNOTATE_ROWS if is_mariadb(self._connection) else 0
         self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
