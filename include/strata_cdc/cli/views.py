@@ -77,13 +77,19 @@ def views(
         make = make_histories if history else make_views
         made = make(configured.lake, configured.name, store, engine_name, reading, wanted)
     if table and not made:
-        what, listed = ("there is no mirror", "mirror list") if history else ("nothing is published", "intervals")
-        raise Usage(f"{what} of {' or '.join(table)}", remedy=f"`strata {listed}` lists the tables.")
+        raise _nothing_of(table, history=history)
     for view in made:
         if context.obj["json"]:
             print_line(_line(view))
         else:
             _print(view)
+
+
+def _nothing_of(patterns: list[str], *, history: bool) -> Usage:
+    names = " or ".join(patterns)
+    if history:
+        return Usage(f"there is no mirror of {names}", remedy="`strata mirror list` lists the tables.")
+    return Usage(f"nothing is published of {names}", remedy="`strata intervals` lists the tables.")
 
 
 def _line(view: MadeView) -> dict[str, object]:
