@@ -183,7 +183,9 @@ class TextLife(Life):
         return f"x'{''.join(self.random.choices(forms, k=self.random.randrange(3)))}'"
 
 
-@pytest.mark.parametrize(("seed", "kind"), [*product(range(LIVES), [Life]), *product(range(-(-LIVES // 2)), [TextLife])])
+@pytest.mark.parametrize(
+    ("seed", "kind"), [*product(range(LIVES), [Life]), *product(range(-(-LIVES // 2)), [TextLife])]
+)
 def test_whatever_select_tells_apart_stays_apart(
     server: MysqlServer, tmp_path: Path, seed: int, kind: type[Life]
 ) -> None:
