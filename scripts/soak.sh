@@ -13,6 +13,7 @@ python=.venv/bin/python
 STRATA_KILLS=50 "$python" -m pytest -q tests/landing/test_landing.py tests/landing/test_landing_by_file.py \
     -k killed_and_resumed_many
 STRATA_KILLS=2 "$python" -m pytest -q tests/landing/test_landing.py -k s3
+STRATA_S3=swift "$python" -m pytest -q tests/landing tests/past/test_versions.py -k s3
 STRATA_HISTORIES=40 "$python" -m pytest -q tests/landing/test_went_back.py tests/cli/test_other_lake.py
 STRATA_JSON_DOCUMENTS=5000 "$python" -m pytest -q tests/changes/test_random_json.py
 STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py

@@ -15,6 +15,7 @@ from tests.as_new import global_variables, make_as_new
 from tests.mariadb_server import MariadbServer, start_mariadb
 from tests.mysql_server import MysqlServer, start_server
 from tests.s3_server import BUCKET, start_s3
+from tests.swift_server import start_swift
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ for _name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "COLUMNS", "LINES"):
 
 
 # Installed for `make test` only; and what `make check` leaves out.
-SERVERS = {"mysql_server", "mariadb_server", "redis_server", "s3_environment"}
+SERVERS = {"mysql_server", "mariadb_server", "redis_server", "s3_environment", "swift_environment"}
 LEFT_OUT = {"mysql", "redis", "spark", "airflow", "browser", "slow"}
 LONGEST_FIRST = ("airflow", "spark", "slow", "mysql", "redis", "browser")
 """Marks of files of tests in the order in which the files run; files without any come last."""
@@ -105,8 +106,17 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def s3_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """One S3-speaking server for the whole run."""
-    with start_s3(tmp_path_factory.mktemp("s3") / "log") as environment:
+    """One S3-speaking server for the whole run; with `STRATA_S3=swift` it is OpenStack's."""
+    folder = tmp_path_factory.mktemp("s3")
+    is_swift = os.environ.get("STRATA_S3") == "swift"
+    with start_swift(folder) if is_swift else start_s3(folder / "log") as environment:
+        yield environment
+
+
+@pytest.fixture(scope="session")
+def swift_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An S3-speaking server of another kind."""
+    with start_swift(tmp_path_factory.mktemp("swift")) as environment:
         yield environment
 
 

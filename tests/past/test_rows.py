@@ -204,7 +204,7 @@ def test_what_is_asked_wrongly(world: PastWorld, capsys: pytest.CaptureFixture[s
     world.publish()
     assert "there was no such table" in refused(capsys, "history", "shop.nothing", "1")
     assert "is not a table" in refused(capsys, "history", "nothing", "1")
-    assert "has 2 columns (id, part), and 1 values" in refused(capsys, "history", "shop.t", "1")
+    assert "has 2 columns (id, part), and 1 value came" in refused(capsys, "history", "shop.t", "1")
     assert "'x' is no value of id, which is int" in refused(capsys, "history", "shop.t", "x", "a")
     assert "'1.5' is no value of id" in refused(capsys, "blame", "shop.t", "1.5", "a")
     assert "'99999999999' is no value of id" in refused(capsys, "blame", "shop.t", "99999999999", "a")
