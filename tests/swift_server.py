@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import getpass
 import subprocess
-import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from pyarrow.fs import S3FileSystem
 
 from scripts.ports import free_port
 from scripts.state import REPOSITORY
-from tests.s3_server import BUCKET, START_SECONDS
+from tests.s3_server import BUCKET
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,6 @@ def _running(folder: Path, name: str, port: int, pipeline: str, options: str = "
 
 
 def _make_bucket(environment: dict[str, str]) -> None:
-    deadline = time.monotonic() + START_SECONDS
     store = S3FileSystem(
         access_key=environment["AWS_ACCESS_KEY_ID"],
         secret_key=environment["AWS_SECRET_ACCESS_KEY"],
@@ -104,12 +103,11 @@ def _make_bucket(environment: dict[str, str]) -> None:
         endpoint_override=environment["AWS_ENDPOINT_URL"],
         allow_bucket_creation=True,
     )
-    while True:
-        try:
+
+    def is_made() -> bool:
+        with suppress(OSError):
             store.create_dir(BUCKET)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+            return True
+        return False
+
+    wait_until(is_made)

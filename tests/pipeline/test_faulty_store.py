@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 
-from strata_cdc.errors import Transient
 from strata_cdc.pipeline.decode.decode_slice import (
     decode_slice_to_files,
     decode_table_by_table,
@@ -19,18 +18,16 @@ from strata_cdc.pipeline.decode.decode_slice import (
 )
 from strata_cdc.pipeline.plan.pending import RunRequest
 from tests.pipeline.owed_world import MINUTE, TABLES, World
+from tests.pipeline.tries import until_done
 from tests.s3_server import BUCKET
 from tests.store_proxy import FAULTS, StoreProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from strata_cdc.runs.specs import PlanReport
 
 pytestmark = pytest.mark.slow
-TRIES = 8
-"""Of a step, as by a scheduler."""
 
 
 @pytest.fixture
@@ -45,18 +42,6 @@ def world(tmp_path: Path, store: StoreProxy) -> World:
 
 def decode(world: World, report: PlanReport) -> None:
     store_outcomes(report.run_url, [decode_table_by_table(task) for task in planned_tasks(report.run_url)])
-
-
-def until_done(step: Callable[[], object]) -> None:
-    """A step, again as long as it fails with what another try may mend."""
-    for number in range(TRIES):
-        try:
-            step()
-        except Transient:
-            if number == TRIES - 1:
-                raise
-        else:
-            return
 
 
 def assert_published_once(world: World) -> None:

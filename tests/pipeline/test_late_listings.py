@@ -16,7 +16,7 @@ import pytest
 
 from strata_cdc.binlog.events.index import SUFFIX
 from strata_cdc.clock import now_micros
-from strata_cdc.errors import LateListingError, Transient
+from strata_cdc.errors import LateListingError
 from strata_cdc.files.storage import delete_folder
 from strata_cdc.lake.rebuild import rebuild_lake
 from strata_cdc.landing.land_binlog import land_binlog
@@ -31,6 +31,7 @@ from strata_cdc.ticdc.land_sink import land_sink
 from tests.mirrors.test_mirror_locks import LATE, dump
 from tests.mirrors.world import MirrorWorld
 from tests.pipeline.owed_world import MINUTE, TABLES, World
+from tests.pipeline.tries import until_done
 from tests.s3_server import BUCKET
 from tests.store_proxy import LATE_LISTING, UNLISTED, StoreProxy
 from tests.ticdc import test_two_landings
@@ -38,7 +39,6 @@ from tests.ticdc.test_land import place, stream_of, written
 from tests.ticdc.test_two_landings import SEGMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -56,8 +56,6 @@ url, lake, source = sys.argv[1:]
 input()
 land_binlog(ServerAddress.from_url(url), lake=lake, source=source)
 """
-TRIES = 8
-"""Of a step, as by a scheduler."""
 
 
 @pytest.fixture
@@ -70,18 +68,6 @@ def world(server: MysqlServer, tmp_path: Path, store: StoreProxy) -> MirrorWorld
 def list_late(store: StoreProxy, answers: int, paths: str = "") -> None:
     """From now on, so many listings do not know of a change."""
     store.spoil((CHANGING, paths, 1, f"{UNLISTED} {answers}"))
-
-
-def until_done(step: Callable[[], object]) -> None:
-    """A step, again as long as it fails with what another try may mend."""
-    for number in range(TRIES):
-        try:
-            step()
-        except Transient:
-            if number == TRIES - 1:
-                raise
-        else:
-            return
 
 
 def land(world: MirrorWorld) -> None:
