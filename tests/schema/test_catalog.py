@@ -135,6 +135,25 @@ def test_a_partial_catalog_does_not_guess():
     assert change.gap is None
 
 
+@pytest.mark.parametrize("coverage", list(Coverage))
+def test_the_commit_of_an_engine_says_whether_a_statement_made_anything(coverage: Coverage):
+    """Whatever is known of the server: a reset binlog begins like that of a new server."""
+    made, kept = (replace(D, committed_by_engine=is_made) for is_made in (True, False))
+    catalog = Catalog(coverage=coverage)
+    assert run(catalog, "CREATE DATABASE IF NOT EXISTS d CHARACTER SET latin1", context=made) == []
+    assert run(catalog, "CREATE DATABASE IF NOT EXISTS e CHARACTER SET latin1", context=kept) == []
+    for statement, context, is_known in (
+        ("CREATE TABLE IF NOT EXISTS t (a TEXT)", made, True),
+        ("CREATE TABLE IF NOT EXISTS u (a INT)", kept, True),  # of an engine without atomic DDL
+        ("CREATE TABLE IF NOT EXISTS e.w (a INT)", made, True),
+        ("CREATE TABLE IF NOT EXISTS e.x (a TEXT)", made, False),  # of the charset of e nothing is known
+        ("CREATE TABLE IF NOT EXISTS e.y (a INT)", kept, False),
+        ("CREATE TABLE IF NOT EXISTS f.z (a INT)", D, False),  # of an older server: nothing has made its database
+    ):
+        (change,) = run(catalog, statement, context=context)
+        assert (change.gap is None) is is_known, statement
+
+
 def test_temporary_tables_hide_those_of_their_session_only():
     mine, other = replace(D, thread_id=1), replace(D, thread_id=2)
     catalog = started("CREATE TABLE t (a INT)")

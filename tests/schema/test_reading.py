@@ -226,6 +226,7 @@ def test_context_of_an_event():
         "latin1",
         "latin1_swedish_ci",
         lower_case_table_names=1,
+        committed_by_engine=False,
     )
     assert context_of(event, FORMAT, ran_first_on=Flavour.mysql(50744)).explicit_defaults_for_timestamp is False
     old = Flavour.mysql(50744)

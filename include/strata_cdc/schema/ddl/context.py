@@ -38,6 +38,7 @@ _IF_EXISTS_FLAG = 1 << 28
 
 # The default of explicit_defaults_for_timestamp became ON in 8.0.2; the event has it only since 8.0.
 _EXPLICIT_TIMESTAMPS_SINCE = (8, 0, 2)
+_COMMITS_ARE_LOGGED_SINCE = (8, 0, 11)
 
 
 class DdlContext(Struct, frozen=True):
@@ -73,8 +74,10 @@ class DdlContext(Struct, frozen=True):
     began_at: int | None = None
     """Of MariaDB: when the statement began, microseconds UTC; exact only if the statement used its microseconds. None
     if there is no event."""
-    committed_by_engine: bool = False
-    """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table."""
+    committed_by_engine: bool | None = None
+    """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table. A
+    CREATE ... IF NOT EXISTS that no engine committed has made nothing, or a table of an engine without atomic DDL
+    (sql/sql_table.cc, `mysql_create_table`). None if the server does not log it."""
     charset_collations: tuple[tuple[str, str], ...] = ()
     """`character_set_collations` of MariaDB: charsets, and the collations of text that names only its charset."""
     sql_if_exists: bool = False
@@ -236,13 +239,20 @@ def context_of(
         uses_temporary=query.thread_specific,
         time_zone=carried.time_zone,
         began_at=_began_at(query) if flavour.is_mariadb() else None,
-        # MariaDB numbers statements on temporary tables, too.
-        committed_by_engine=carried.ddl_xid is not None and flavour.is_mysql(),
+        committed_by_engine=_committed_by_engine(query, description.flavour),
         sql_if_exists=flavour.is_mariadb() and bool((carried.flags2 or 0) & _IF_EXISTS_FLAG),
         may_be_like=written_by_server and flavour.is_mariadb() and query.ends_transaction is not False,
         failed=flavour.is_mariadb() and query.error_code != 0,
         takes_effect=carried.alter_phase in {None, AlterPhase.COMMIT},
     )
+
+
+def _committed_by_engine(query: Query, writer: Flavour) -> bool | None:
+    # MariaDB numbers statements on temporary tables, too.
+    if not writer.is_mysql(*_COMMITS_ARE_LOGGED_SINCE):
+        return None
+    # CREATE TABLE ... SELECT is a transaction, with a commit of its own; of a table that exists nothing is logged.
+    return query.context.ddl_xid is not None or _WRITTEN_FOR_A_QUERY in query.statement
 
 
 def _began_at(query: Query) -> int | None:

@@ -61,6 +61,8 @@ class Database(Struct):
     tables: dict[str, TableDefinition | Unknown] = field(default_factory=dict)
     views: dict[str, ViewDefinition | None] = field(default_factory=dict)
     """None: its text is not known."""
+    was_shown: bool = True
+    """Whether a statement or a baseline has shown the database itself; False: only a table or view of it."""
 
 
 class Catalog:
@@ -94,7 +96,7 @@ class Catalog:
         """Adds a database of a baseline; an existing database keeps its tables."""
         name = self._compared(TableName(name, "")).database
         known = self.databases.setdefault(name, Database(collation, coverage))
-        known.collation, known.coverage = collation, coverage
+        known.collation, known.coverage, known.was_shown = collation, coverage, True
 
     def put(self, name: TableName, definition: TableDefinition | Unknown | None) -> None:
         """Sets a table of a baseline or a stored version; None removes it."""
@@ -105,7 +107,7 @@ class Catalog:
                 database.tables.pop(name.table, None)
             return
         if database is None:
-            database = self.databases[name.database] = Database(None, self.coverage)
+            database = self.databases[name.database] = Database(None, self.coverage, was_shown=False)
         database.tables[name.table] = definition
 
     def put_view(self, name: TableName, definition: ViewDefinition | None) -> None:
@@ -113,7 +115,7 @@ class Catalog:
         name = self._compared(name)
         database = self.databases.get(name.database)
         if database is None:
-            database = self.databases[name.database] = Database(None, self.coverage)
+            database = self.databases[name.database] = Database(None, self.coverage, was_shown=False)
         database.views[name.table] = definition
 
     def _compared(self, name: TableName) -> TableName:
@@ -188,11 +190,11 @@ class Catalog:
         return dropped
 
     def _create_database(self, change: CreateDatabase) -> None:
+        made = change.context.committed_by_engine
         if change.existing is Existing.KEEP and (
-            change.database in self.databases
-            or self.coverage is Coverage.PARTIAL  # it may have existed before, with another charset and tables
+            change.database in self.databases or made is False or (made is None and self.coverage is Coverage.PARTIAL)
         ):
-            return
+            return  # it existed before, or may have, with another charset and with tables
         collation = _collation_or_none(change, change.context.collation_of_server())
         self.databases[change.database] = Database(collation)
 
@@ -227,12 +229,21 @@ class Catalog:
             # MariaDB does not log it if there is a table.
             if self.get(name) is not None or self._is_view(name):
                 return []
-            if not self._knows_all_of(name.database):
-                return self._set(
-                    name, Unknown("CREATE TABLE IF NOT EXISTS, and whether a table was there before is not known")
-                )
+            if (doubt := self._doubt_about_making(change)) is not None:
+                return self._set(name, Unknown(f"CREATE TABLE IF NOT EXISTS, and {doubt}"))
         # The same definition again is a new table, too: its rows are gone.
         return self._set(name, self._made(change), may_change_rows=change.existing is Existing.REPLACE)
+
+    def _doubt_about_making(self, change: CreateTable | CreateTableLike) -> str | None:
+        """Why a statement may have made no table although none is known; None if it made one."""
+        if change.context.committed_by_engine:
+            return None
+        database = self.databases.get(change.name.database)
+        if database is None or not database.was_shown:
+            # So it is if the binlog of a server with tables was reset: its first file is like that of a new server.
+            return "its database was there before, with tables or without"
+        is_known = self._knows_all_of(change.name.database)
+        return None if is_known else "whether a table was there before is not known"
 
     def _made(self, change: CreateTable | CreateTableLike) -> TableDefinition | Unknown:
         try:
