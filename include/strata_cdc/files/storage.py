@@ -175,7 +175,8 @@ class Folder(Struct, frozen=True):
                     # Another process may delete files meanwhile.
                     with suppress(FileNotFoundError):
                         if wanted(entry.name) and entry.is_file():
-                            stamps[entry.name] = entry.stat().st_size, entry.stat().st_mtime_ns
+                            stat = entry.stat()
+                            stamps[entry.name] = stat.st_size, stat.st_mtime_ns
                 return stamps
             entries = listed(self.filesystem, self.path)
         files = (info for info in entries if info.type == fs.FileType.File and wanted(info.base_name))

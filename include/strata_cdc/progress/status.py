@@ -4,6 +4,7 @@ Not here: what is wrong with a server's settings (`ops/doctor/check_source.py`).
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -27,11 +28,13 @@ from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
     from strata_cdc.errors import ErrorFacts, Place
+    from strata_cdc.schema.history.cascades import Cascade
     from strata_cdc.store.table_intervals import StateTotal
     from strata_cdc.store.withheld import WithheldInterval
 
@@ -153,6 +156,21 @@ class SourceStatus(Struct, frozen=True):
 
 def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:
     """Reads the status of a source."""
+    # What takes tenths of a second with 10,000 tables, while the store answers the rest.
+    with ThreadPoolExecutor(2, thread_name_prefix="status") as beside:
+        lost = beside.submit(lost_tables, source, engine)
+        unlogged = beside.submit(unlogged_cascades, engine, source.name)
+        return _source_status(source, engine, lost, unlogged, now=now)
+
+
+def _source_status(
+    source: Source,
+    engine: sa.Engine,
+    lost: Future[tuple[ErrorFacts, ...]],
+    unlogged: Future[list[Cascade]],
+    *,
+    now: int,
+) -> SourceStatus:
     stream = LandedStream.open(source.lake, source.name)
     position = SchemaStore(engine).position(source.name)
     closed = IntervalLedger(engine).runs(source.name)
@@ -193,8 +211,8 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         landed_bytes=stream.bytes(),
         landed_rows=sum(total.rows for total in all_totals),
         decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, withheld_intervals)),
-        unlogged=tuple(str(cascade.name) for cascade in unlogged_cascades(engine, source.name) if wanted(cascade.name)),
-        lost=lost_tables(source, engine),
+        unlogged=tuple(str(cascade.name) for cascade in unlogged.result() if wanted(cascade.name)),
+        lost=lost.result(),
         compared=None if source.is_sink else server_comparison(engine, source.name, known=known),
         sink=sink_status(stream) if source.is_sink else None,
         crossed=() if source.is_sink else _crossed(withheld_intervals),

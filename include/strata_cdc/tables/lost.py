@@ -65,10 +65,9 @@ def find_lost(
         known: The newest commit of each table that is known to have been made.
         output: The kind of tables.
     """
-    seen = output.with_commit({table_url(lake, source, table): version for table, version in known.items()})
-    for table in sorted(known):
-        if table_url(lake, source, table) in seen:
-            continue
+    urls = {table: table_url(lake, source, table) for table in known}
+    seen = output.with_commit({url: known[table] for table, url in urls.items()})
+    for table in sorted(table for table, url in urls.items() if url not in seen):
         try:
             open_changes(lake, source, table, known[table], output)
         except LostTableError as error:

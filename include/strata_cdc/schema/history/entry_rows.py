@@ -118,14 +118,16 @@ def stored_entries(
 
     Args:
         condition: Of `table_version` and `schema_version`.
-        only: Only the entries of these names and versions (`newest_versions`).
+        only: Only the entries of these names and versions (`newest_versions`), in any order.
     """
     query = sa.select(*_COLUMNS).select_from(table_version.join(schema_version, _OF_VERSION))
-    if only is not None:
+    if only is None:
+        query = query.order_by(*STREAM_ORDER, *_NAME)
+    else:
         same = [only.c[column.name] == column for column in _NAME]
         picked = only.join(table_version, sa.and_(only.c.newest == table_version.c.version_id, *same))
         query = sa.select(*_COLUMNS).select_from(picked.join(schema_version, _OF_VERSION))
-    query = query.where(table_version.c.source == source, condition).order_by(*STREAM_ORDER, *_NAME)
+    query = query.where(table_version.c.source == source, condition)
     entries: list[StoredEntry] = []
     renamed: dict[int, tuple[int, str]] = {}
     with reading(engine) as connection:

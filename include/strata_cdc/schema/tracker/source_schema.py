@@ -72,7 +72,7 @@ class SourceSchema(Struct):
             replay,
             IdentifiedTables(position.last_column_id, None if is_new else partial(stored_table, store, source)),
             PartitionedTables(None if is_new else partial(store.partitions, source)),
-            UnknownTables(store.names_in_doubt(source), exclude),
+            UnknownTables(partial(store.names_in_doubt, source), exclude),
             baseline if is_new else None,
         )
 

@@ -4,6 +4,7 @@ Not here: maps without names (`changes/physical.py`), storing the definition (`t
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from strata_cdc.schema.model.logged_types import type_logged_as
 from strata_cdc.schema.model.types import GEOMETRIES, LABELLED, SPATIAL, ColumnType, Family, TypeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Set
+    from collections.abc import Callable, Iterable, Set
 
     from strata_cdc.binlog.events.model import TableMap
     from strata_cdc.schema.replay.stored_catalog import Replay
@@ -35,17 +36,22 @@ class UnknownTables:
     With MINIMAL, a setting of the server, they have no names: then fewer and fewer transactions are checked.
     """
 
-    def __init__(self, names: Set[TableName], exclude: Set[str]) -> None:
+    def __init__(self, stored: Callable[[], Set[TableName]], exclude: Set[str]) -> None:
         """Begins with the state of the store.
 
         Args:
-            names: Tables that have had a gap, whether they are known now or not.
+            stored: Gives the tables that have had a gap, whether they are known now or not. It looks at all versions of
+                the source, so it is called by the first transaction with rows; most runs see none.
             exclude: Databases that do not belong to users.
         """
-        self._names = set(names)
+        self._stored = stored
         self._exclude = exclude
         self._looks_again_at = 0
         self._fruitless = 0
+
+    @cached_property
+    def _names(self) -> set[TableName]:
+        return set(self._stored())
 
     def concern(self, names: Iterable[TableName], replay: Replay) -> bool:
         """Whether any of these tables is not known, so that its row events may help."""
