@@ -25,6 +25,7 @@ pytestmark = pytest.mark.mysql
 BEFORE = """
 CREATE DATABASE old CHARACTER SET latin1; USE old;
 CREATE TABLE kept (a INT, b TEXT); CREATE TABLE mine (a INT) ENGINE = MyISAM; CREATE VIEW shown AS SELECT 1 AS a;
+CREATE VIEW kept_view AS SELECT 1 AS a;
 RESET BINARY LOGS AND GTIDS;
 """
 AFTER = """
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS like_fresh LIKE fresh;
 CREATE TABLE IF NOT EXISTS charset_of_old (y TEXT);
 CREATE TABLE IF NOT EXISTS made.charset_of_made (y TEXT);
 CREATE TABLE IF NOT EXISTS selected AS SELECT 1 AS a, 2 AS b;
+CREATE VIEW IF NOT EXISTS kept_view AS SELECT 2 AS z; CREATE VIEW IF NOT EXISTS made_view AS SELECT 2 AS z;
 CREATE TEMPORARY TABLE hidden (a INT);
 CREATE TABLE IF NOT EXISTS like_hidden LIKE hidden;
 FLUSH BINARY LOGS;
@@ -61,4 +63,6 @@ def test_what_was_there_before_is_a_gap_and_what_was_made_is_known(mysql_server:
     assert columns("old.selected") == ["a", "b"]
     assert columns("old.like_hidden") == ["a"]
     assert report.gaps == 4
+    views = {view.name.table: view.definition is not None for view in SchemaStore(store).views("s", "old")}
+    assert views == {"kept_view": False, "made_view": True}
     mysql_server.run_sql("DROP DATABASE old; DROP DATABASE made")

@@ -169,7 +169,7 @@ class Catalog:
         if change.existing is Existing.KEEP:
             if self._is_view(name) or self.get(name) is not None:
                 return
-            definition = definition if self._knows_all_of(name.database) else None
+            definition = definition if self._doubt_about_making(change) is None else None
         self.put_view(name, definition)
 
     def _drop_views(self, names: Iterable[TableName]) -> None:
@@ -234,8 +234,8 @@ class Catalog:
         # The same definition again is a new table, too: its rows are gone.
         return self._set(name, self._made(change), may_change_rows=change.existing is Existing.REPLACE)
 
-    def _doubt_about_making(self, change: CreateTable | CreateTableLike) -> str | None:
-        """Why a statement may have made no table although none is known; None if it made one."""
+    def _doubt_about_making(self, change: CreateTable | CreateTableLike | CreateView) -> str | None:
+        """Why a statement may have made no table or view although none is known; None if it made it."""
         if change.context.committed_by_engine:
             return None
         database = self.databases.get(change.name.database)
