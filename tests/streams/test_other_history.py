@@ -33,21 +33,25 @@ def begin(server, texts: str = "xyz") -> None:
     )
 
 
-def go_back(server) -> None:
-    """The same places and numbers, and more; other commits."""
+def go_back(server, texts: str = "uvwxy") -> None:
+    """The same places and numbers, as many as there are texts; other commits."""
     server.run_sql("DROP DATABASE d; RESET BINARY LOGS AND GTIDS")
-    begin(server, "uvwxy")
+    begin(server, texts)
 
 
 def test_behind_what_has_landed(world: World):
     world.land()
     world.track()
-    assert len([line for line in world.lines() if "op" in line]) == 3
-    go_back(world.server)
-    with pytest.raises(SourceDivergedError) as caught:
-        world.lines()
-    assert caught.value.facts().file
-    assert "another source name" in caught.value.remedy
+    whole = world.lines()
+    assert len([line for line in whole if "op" in line]) == 3
+    for texts in ("uvwxy", "uvw", "u"):
+        go_back(world.server, texts)
+        # What is older than what has landed, as old, or newer: of none is the server's `now` in this stream.
+        for start in ("beginning", whole[-1]["token"], *(["now"] if texts == "u" else [])):
+            with pytest.raises(SourceDivergedError) as caught:
+                world.lines(start)
+            assert "another source name" in caught.value.remedy
+    assert world.lines(until="landed") == whole
 
 
 def test_when_a_connection_is_made_again(world: World):

@@ -202,12 +202,11 @@ def still_has(address: ServerAddress, server: ServerState, executed: Executed) -
     return True
 
 
-def check_sets(landed: Executed, server: ServerState) -> None:
-    """Checks that a server can continue where a landed GTID set ends.
+def refuse_lacking(landed: Executed, server: ServerState) -> None:
+    """Checks that a server has all transactions of a landed GTID set.
 
     Raises:
-        SourceDivergedError: It lacks transactions that have landed.
-        BinlogPurgedError: It no longer has what comes next.
+        SourceDivergedError: It lacks some.
     """
     lost = landed - server.executed
     if lost:
@@ -218,6 +217,16 @@ def check_sets(landed: Executed, server: ServerState) -> None:
             "connection at a server that has them, or land this server under another source name."
             + (_STRICT if server.vendor is Vendor.MARIADB else ""),
         )
+
+
+def check_sets(landed: Executed, server: ServerState) -> None:
+    """Checks that a server can continue where a landed GTID set ends.
+
+    Raises:
+        SourceDivergedError: It lacks transactions that have landed.
+        BinlogPurgedError: It no longer has what comes next.
+    """
+    refuse_lacking(landed, server)
     gone = server.purged - landed
     if gone:
         raise BinlogPurgedError(

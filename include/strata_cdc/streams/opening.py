@@ -4,6 +4,7 @@ Not here: what people write (`positions.py`), reading from there (`live_handover
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
+from strata_cdc.landing.last_transaction import LastTransaction, prove_landed
+from strata_cdc.landing.resume_landing import check_files, refuse_lacking
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.executed import NOTHING, is_executed
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
     from strata_cdc.streams.live_handover import LiveServer, OldestKept
     from strata_cdc.streams.positions import Bound, ServerBound, Start
+
+
+_LOG = logging.getLogger("strata.stream")
 
 
 class Opening(Struct, frozen=True):
@@ -110,10 +116,32 @@ class _AskedServer:
         """As `LiveServer.begins_event`."""
         return self._server.begins_event(at)
 
-    def now(self) -> Executed | BinlogPosition:
-        """Returns the position after everything that it has executed."""
-        executed = self.state().executed
-        return self._server.end() if self.by_file else executed
+    def now(self, landed: LandedStream) -> Executed | BinlogPosition:
+        """Returns the position after everything that it has executed.
+
+        Raises:
+            SourceDivergedError: It lacks what has landed, so that its position is none of the stream's.
+        """
+        state = self.state()
+        if not self.by_file:
+            self._refuse_other_sets(landed, state)
+            return state.executed
+        files = self._server.files()
+        if landed.segments:
+            tail = LastTransaction.landed(landed.segments[-1])
+            check_files(tail, state, files)
+            if files.end <= tail.end:
+                tail.refuse_other_bytes(self._server.address)
+        return files.end
+
+    def _refuse_other_sets(self, landed: LandedStream, state: ServerState) -> None:
+        executed = landed.executed()
+        refuse_lacking(executed, state)
+        # If it has more, the proof is made when this is read.
+        if landed.segments and state.executed <= executed:
+            unproved = prove_landed(self._server.address, state, executed, landed.segments[-1])
+            if unproved:
+                _LOG.warning("%s: %s", landed.source, unproved)
 
 
 def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:
@@ -135,8 +163,10 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     """
     asked_server = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
     if isinstance(start, ServerNow):
+        if not landed.executed() <= start.executed:
+            asked_server.now(landed)
         start = (start.end or server.end()) if asked_server.by_file else start.position
-    position = asked_server.now() if start is Edge.NOW else _of_server(landed.source, start)
+    position = asked_server.now(landed) if start is Edge.NOW else _of_server(landed.source, start)
     end = None if until is None else _of_server(landed.source, until)
     if isinstance(position, datetime) and not landed.segments and end is not Edge.LANDED:
         _refuse_before_kept(landed.source, asked_server, micros(position))
@@ -185,7 +215,9 @@ def _after_set(landed: LandedStream, server: _AskedServer, position: Executed, e
             "the server has not executed the transactions of the position",
             source=landed.source,
             gtid=str(lost),
-            remedy="A replica may be late: wait for it with `strata_cdc.tokens.wait`. Else it is another history.",
+            remedy="A replica may be late: wait for it with `strata_cdc.tokens.wait`. If the server's binlog was "
+            "reset, or a backup was restored, it no longer has the history of the position: land it under another "
+            "source name.",
         )
     if not landed.segments or landed.executed() <= position:
         return landed.last_seq
@@ -381,7 +413,7 @@ def _find_end(
     if until is Edge.BEGINNING:
         raise Usage("a stream cannot end with the beginning", remedy="`--until` takes what `--from` takes.")
     if until is Edge.NOW or (until is None and not follow):
-        return (End.from_bound(server.now()),)
+        return (End.from_bound(server.now(landed)),)
     if until is None:
         return ()
     if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
@@ -390,7 +422,7 @@ def _find_end(
     executed = until.executed() if isinstance(until, SourcePosition) else until
     if follow or (is_executed(executed) and landed.segments and executed <= landed.executed()):
         return (end,)
-    return end, End.from_bound(server.now())
+    return end, End.from_bound(server.now(landed))
 
 
 def _shown(time: int) -> str:
