@@ -41,6 +41,8 @@ def folder(tmp_path, monkeypatch) -> Path:
         ("check wrongrun", 2, "there is no run wrongrun (source shop)"),
         (f"check {RUN}", 2, f"there is no run {RUN}"),
         ("publish wrongrun", 2, "there is no run wrongrun (source shop)"),
+        ("publish ../wrongrun", 2, "there is no run ../wrongrun (source shop)"),
+        ("check ..", 2, "there is no run .. (source shop)"),
         (f"decode {RUN}", 2, f"there is no run {RUN}"),
         ("decode wrongrun", 2, "'wrongrun' is neither a file nor a run"),
         ("decode file", 2, "file is a file, and nothing says where its rows go"),

@@ -109,7 +109,13 @@ def runs_url(lake: str, source: str) -> str:
 
 
 def run_folder(lake: str, source: str, run: str) -> Folder:
-    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so the same work has the same folder."""
+    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so the same work has the same folder.
+
+    Raises:
+        Usage: The text is a path, and no run has such a name.
+    """
+    if "/" in run or run in {"", ".", ".."}:
+        raise _no_run(lake, source, run)
     return Folder.open(lake).folder(f"runs/{source}/{run}")
 
 
@@ -139,7 +145,7 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
     known = list_folders(runs_url(lake, source))
     near = difflib.get_close_matches(run, known, 1, 0.8)
     return Usage(
-        f"there is no run {run}" + (f"; did you mean {near[0]}" if near else ""),
+        f"there is no run {run or repr(run)}" + (f"; did you mean {near[0]}" if near else ""),
         source=source,
         remedy=f"`strata plan --source {source}` plans what is pending and prints the run's name"
         + (f"; the newest run is {max(known)}." if known else "; there has been no run yet."),
