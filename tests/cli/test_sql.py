@@ -69,13 +69,14 @@ def test_what_the_log_does_not_tell_is_no_answer(binlog: str, capsys: Any) -> No
             "statusx = 'new'",
             "strata: there is no column statusx; near it are status (line 1, column 1)\n  statusx = 'new'\n  ^",
         ),
-        ("id =", "strata: this is not MySQL's SQL"),
+        ("id =", "strata: the condition is not MySQL's SQL (line 1, column 4)\n  id =\n     ^"),
     ],
 )
 def test_a_mistake_is_shown_at_its_place(binlog: str, capsys: Any, where: str, said: str) -> None:
     code, rows, error = decoded(binlog, where, capsys)
     assert (code, rows) == (2, [])
     assert error.startswith(said)
+    assert "`strata docs reading`" in error
 
 
 def test_a_version_for_other_engines(binlog: str, tmp_path: Path, capsys: Any) -> None:

@@ -132,7 +132,7 @@ SAID = [
     "line 8: expectations[3] is not an object with a type and kwargs",
     "line 10: expectations[4].sever_ity is not a field: do you mean severity? (there are: type, kwargs,",
     "line 13: expectations[5] has a row_condition, too: one of them is enough",
-    "line 13: expectations[5].where: this is not MySQL's SQL (line 1, column 19)",
+    "line 13: expectations[5].where: the condition is not MySQL's SQL (line 1, column 19)",
     "line 14: expectation is not a field: do you mean expectations?",
 ]  # fmt: skip
 

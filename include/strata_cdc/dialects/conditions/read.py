@@ -59,7 +59,7 @@ _FORMS: Final = {
 }
 
 
-class ConditionError(Usage):
+class ConditionError(Usage, page="reading"):
     """The text is not a condition, or could mean something else in another engine than in MySQL."""
 
 
@@ -115,7 +115,7 @@ class _Reader:
             starts = [0, *(at for at, ch in enumerate(self._text, 1) if ch == "\n")]
             length = len(str(first.get("highlight") or " "))
             raise self._error(
-                "this is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0)
+                "the condition is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0)
             ) from None
 
     def _refuse_tokens(self) -> None:
@@ -123,7 +123,7 @@ class _Reader:
         try:
             tokens = sqlglot.tokenize(self._text, read="mysql")
         except TokenError as error:
-            self._fail(f"this is not MySQL's SQL: {str(error).splitlines()[0]}", 0)
+            self._fail(f"the condition is not MySQL's SQL: {str(error).splitlines()[0]}", 0)
         if not tokens:
             self._fail("there is no condition", 0)
         for token in tokens:
