@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ import pytest
 from strata_cdc.binlog.events.index import SUFFIX
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import LateListingError
-from strata_cdc.files.storage import delete_folder
+from strata_cdc.files.storage import delete_folder, write_file
 from strata_cdc.lake.rebuild import rebuild_lake
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
@@ -27,6 +28,7 @@ from strata_cdc.pipeline.housekeep.unneeded_files import delete_unneeded
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.lost import open_changes
+from strata_cdc.ticdc.folder import read_contents
 from strata_cdc.ticdc.land_sink import land_sink
 from tests.mirrors.test_mirror_locks import LATE, dump
 from tests.mirrors.world import MirrorWorld
@@ -39,8 +41,6 @@ from tests.ticdc.test_land import place, stream_of, written
 from tests.ticdc.test_two_landings import SEGMENT_BYTES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
@@ -151,6 +151,23 @@ def test_a_landing_that_is_killed(world: MirrorWorld, store: StoreProxy, written
     until_done(lambda: land(world))
     assert store.faults[LATE_LISTING]
     assert_landed_once(world, store)
+
+
+@pytest.mark.parametrize("dispatcher", ["", "3c1b"])
+def test_data_files_of_a_sink(tmp_path: Path, store: StoreProxy, dispatcher: str) -> None:
+    """An index names them, and they are there by their names."""
+    written(tmp_path)
+    root, url = tmp_path / "sink", f"s3://{BUCKET}/{uuid4().hex}"
+    whole = read_contents(str(root)).sequences
+    list_late(store, 20, r"/CDC.*\.csv$")
+    for path in filter(Path.is_file, sorted(root.rglob("*"))):
+        text = path.read_bytes().replace(b"CDC", f"CDC_{dispatcher}_".encode() if dispatcher else b"CDC")
+        name = path.name.replace("CDC", f"CDC_{dispatcher}" + "_" * (path.suffix == ".csv")) if dispatcher else path.name
+        write_file(f"{url}/{path.relative_to(root).with_name(name)}", text)
+    late = read_contents(url)
+    assert store.faults[LATE_LISTING]
+    assert not late.holes
+    assert [len(one.files) for one in late.sequences] == [len(one.files) for one in whole]
 
 
 def test_landings_of_a_sink(tmp_path: Path, store: StoreProxy) -> None:

@@ -8,14 +8,16 @@ may be incomplete or will be replaced, and is not read; below the checkpoint all
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import BadData, DamagedFileError, StreamHoleError, Usage
-from strata_cdc.files.storage import list_files, read_file
+from strata_cdc.files.storage import Folder, list_files, read_file
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.ticdc.paths import METADATA, DataName, FileForm, IndexPath, SchemaPath, VersionFolder, meanings
 from strata_cdc.ticdc.schema_files import read_schema_file
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _OTHER_FEED: Final = "Give each changefeed a folder of its own, and its URL to Strata."
 _NO_SINK: Final = "Give the folder or URL of the changefeed's sink-uri: it has a file `metadata`."
 _MOST_NAMED: Final = 3
+_MOST_REQUESTED: Final = 100
+"""Files of a directory that are requested by their names, because no listing has them."""
 
 
 class _Metadata(Struct, frozen=True):
@@ -122,7 +126,7 @@ def read_contents(
         raise BadData(f"{fallen}: two changefeeds write into it, or it was made anew", file=root, remedy=_OTHER_FEED)
     data = _DataFiles(root, paths)
     versions = _versions(names, files)
-    there = tuple(data.sequences(set(versions)))
+    there = tuple(data.sequences(set(versions), known))
     sequences = tuple(sequence for sequence in there if wanted(versions[sequence.version]))
     holes = (*_holes(sequences, known), *_gone(there, known))
     return SinkContents(
@@ -235,30 +239,41 @@ class _DataFiles:
                 if other.name != name.name:
                     raise BadData(f"{other.name} and {name.name} have one number", file=directory, remedy=_OTHER_FEED)
 
-    def sequences(self, versions: set[VersionFolder]) -> Iterator[DataSequence]:
-        """The files that the indexes name, of each directory.
+    def sequences(self, versions: set[VersionFolder], known: FolderState) -> Iterator[DataSequence]:
+        """The files that the indexes name, of each directory: all that have not been read, and others.
 
         Raises:
             DamagedFileError: An index cannot be read, or the schema of a directory is not there.
         """
         for index in self._indexes:
-            last = self._last(index)
-            version = _meaning(index.directory, versions)
+            name = self._last(index)
+            last, version = name.number, _meaning(index.directory, versions)
             numbers = self._files[index.directory, index.dispatcher]
             if last not in numbers:
                 # Written after the listing: list the directory again.
                 listed = (url[len(self._root) + 1 :] for url in list_files(f"{self._root}/{index.directory}"))
                 self._add(path for path in listed if path.rpartition("/")[0] == index.directory)
+            sequence = DataSequence(index.directory, index.dispatcher, version, (), last)
+            self._add_by_name(index.directory, name, known.sequences.get(sequence.key, SequenceState()).read)
             files = tuple(self._file(index, numbers[at]) for at in sorted(numbers) if at <= last)
-            yield DataSequence(index.directory, index.dispatcher, version, files, last)
+            yield replace(sequence, files=files)
 
-    def _last(self, index: IndexPath) -> int:
+    def _add_by_name(self, directory: str, last: DataName, read: int) -> None:
+        """Adds the newest files that were not read and are not listed: a store may list them later."""
+        numbers = self._files[directory, last.dispatcher]
+        missing = (last.numbered(at) for at in range(last.number, read, -1) if at not in numbers)
+        names = [name.name for name in islice(missing, _MOST_REQUESTED)]
+        if names:
+            there = Folder.open(f"{self._root}/{directory}").stamps_by_name(names)
+            self._add(f"{directory}/{name}" for name in there)
+
+    def _last(self, index: IndexPath) -> DataName:
         path = f"{index.directory}/meta/CDC{f'_{index.dispatcher}' if index.dispatcher else ''}.index"
         text = (read_file(f"{self._root}/{path}") or b"").decode(errors="replace").strip()
         name = DataName.parse(text)
         if name is None or name.dispatcher != index.dispatcher:
             raise DamagedFileError("the index names no data file of its directory", file=path, remedy="Restore it.")
-        return name.number
+        return name
 
     def _file(self, index: IndexPath, name: DataName) -> FeedFile:
         path = f"{index.directory}/{name.name}"

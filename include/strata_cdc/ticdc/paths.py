@@ -66,6 +66,12 @@ class DataName(Struct, frozen=True):
         match = _DATA.fullmatch(name)
         return match and cls(name, match["dispatcher"] or "", int(match["number"]), FileForm(match["form"]))
 
+    def numbered(self, number: int) -> Self:
+        """The name of an earlier file of the same directory and dispatcher."""
+        before = f"CDC_{self.dispatcher}_" if self.dispatcher else "CDC"
+        width = len(self.name) - len(before) - len(f".{self.form}")
+        return type(self)(f"{before}{number:0{width}}.{self.form}", self.dispatcher, number, self.form)
+
 
 class IndexPath(Struct, frozen=True):
     """`DIRECTORY/meta/CDC.index`, or `CDC_DISPATCHER.index`: it names the newest complete file of the directory."""
