@@ -5,23 +5,30 @@ from __future__ import annotations
 import gzip
 import itertools
 import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import zstandard
 
+from strata_cdc.binlog.bytes import segment as segments
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.scanner import TransactionScanner
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.errors import (
+    AlreadyRunningError,
     ChecksumError,
     EncryptedBinlogError,
+    LakeUnavailableError,
     SourceDivergedError,
     SourceSettingsError,
     StreamHoleError,
     TruncatedEventError,
     Usage,
 )
+from strata_cdc.landing import recorder
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.clock import CommitClock
@@ -29,7 +36,10 @@ from strata_cdc.position.sets import GtidSet
 from tests.binlog.binlogs import MARIADB_LENGTHS, SERVER, Binlog
 from tests.interposed import interposed
 from tests.landing.landing import assert_is_the_servers, executed, land
+from tests.s3_server import BUCKET
 
+WRITES = (recorder, "publish_file"), (segments, "publish_once")
+"""Of an index and of its segment, on an object store."""
 MIXED = Path("tests/binlog/golden/mixed.binlog")
 
 
@@ -287,3 +297,52 @@ def test_a_server_and_its_archive_take_turns(mysql_server, tmp_path):
     land(mysql_server, tmp_path)
     assert executed(mysql_server) == GtidSet.parse(land_archive(archive, tmp_path).executed)
     assert_is_the_servers(mysql_server, tmp_path)
+
+
+def on_another_machine(archive: Path, lake: str, writes: int) -> None:
+    """A landing with a temporary folder of its own, which dies before a write."""
+    left = iter(range(writes))
+
+    def dying(write_file, *given):
+        if next(left, None) is None:
+            raise LakeUnavailableError("as if the process had died")
+        return write_file(*given)
+
+    with (
+        tempfile.TemporaryDirectory() as apart,
+        interposed(lambda _: apart, (tempfile, "gettempdir")),
+        interposed(dying, *WRITES),
+        suppress(LakeUnavailableError),
+    ):
+        land_archive(archive, lake)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("writes", [2, 100])
+def test_of_two_landings_in_a_bucket_one_ends_and_nothing_is_twice(tmp_path, s3_environment, monkeypatch, writes):
+    """While one lands, another one on another machine makes some writes; of the last file it has less, or more."""
+    for name, value in s3_environment.items():
+        monkeypatch.setenv(name, value)
+    files = dict(zip(("binlog.000001", "binlog.000002", "binlog.000003"), three_files(), strict=True))
+    short = three_files(transactions=4)[2]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    write(whole, files)
+    write(part, files | {"binlog.000003": short[: len(short) // 2]})
+    ended = set()
+    for (mine, others), at in itertools.product([(whole, part), (part, whole)], range(7)):
+        lake, count = f"s3://{BUCKET}/{uuid4().hex}", itertools.count()
+
+        def between(write_file, *given, at=at, count=count, others=others, lake=lake):
+            if next(count) == at:
+                on_another_machine(others, lake, writes)
+            return write_file(*given)
+
+        with interposed(between, *WRITES):
+            try:
+                land_archive(mine, lake)
+                ended.add("whole")
+            except AlreadyRunningError:
+                ended.add("second")
+        land_archive(whole, lake)
+        assert landed_values(lake) == list(range(1, 13))
+    assert ended == {"second", "whole"}

@@ -293,6 +293,7 @@ class SegmentRecorder:
             keep_empty: Whether the segment is also published without transactions, to record where the stream begins.
 
         Raises:
+            AlreadyRunningError: Another landing has published this segment; nothing was published.
             LakeUnavailableError: The storage refuses or is full; nothing was published.
             SourceDivergedError: A transaction that had landed before was sent again.
         """
@@ -329,7 +330,7 @@ class SegmentRecorder:
             self._index.close(summary)
         note_segment(self._folder, self.name)
         publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
-        self._file.publish(str(self.name))
+        self._file.publish(str(self.name), once=True)
         return StreamEnd.from_summary(summary, self.name.ordinal)
 
     def _refuse_unnumbered(self, batch: TransactionBatch) -> None:
