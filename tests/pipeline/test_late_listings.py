@@ -161,8 +161,10 @@ def test_data_files_of_a_sink(tmp_path: Path, store: StoreProxy, dispatcher: str
     whole = read_contents(str(root)).sequences
     list_late(store, 20, r"/CDC.*\.csv$")
     for path in filter(Path.is_file, sorted(root.rglob("*"))):
-        text = path.read_bytes().replace(b"CDC", f"CDC_{dispatcher}_".encode() if dispatcher else b"CDC")
-        name = path.name.replace("CDC", f"CDC_{dispatcher}" + "_" * (path.suffix == ".csv")) if dispatcher else path.name
+        name, text = path.name, path.read_bytes()
+        if dispatcher:
+            name = name.replace("CDC", f"CDC_{dispatcher}" + "_" * (path.suffix == ".csv"))
+            text = text.replace(b"CDC", f"CDC_{dispatcher}_".encode())
         write_file(f"{url}/{path.relative_to(root).with_name(name)}", text)
     late = read_contents(url)
     assert store.faults[LATE_LISTING]
