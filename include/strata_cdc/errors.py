@@ -180,7 +180,8 @@ class StrataError(Exception):
             if text
         ]
         where = f" ({', '.join(details)})" if details else ""
-        return printable(f"{self.message}{where}." + (f" {self.remedy}" if self.remedy else ""))
+        said = f"{self.message}{where}"
+        return printable(said + "." * (not said.endswith("?")) + (f" {self.remedy}" if self.remedy else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled by their positional args alone, and Spark sends them between processes.

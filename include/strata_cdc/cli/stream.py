@@ -17,6 +17,7 @@ from strata_cdc.cli.terminal import say
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import UnreadableValueError, Usage
+from strata_cdc.schema.model.patterns import require_matchable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,10 +92,12 @@ def stream(  # noqa: PLR0913  one for each option
         if hop:
             raise Usage("--hop leads from sources of a group to others", remedy="Name the group: --group.")
         chosen = settings.source(source)
+        _refuse_unmatched([chosen], table or (), names or (), follow=follow)
         changes, begins = _of_source(chosen, start, until=until, follow=follow, tables=table or (), columns=names)
     else:
         if source is not None:
             raise Usage("--source and --group are two streams", remedy="Leave one of them out.")
+        _refuse_unmatched(settings.group(group).sources, table or (), names or (), follow=follow)
         options = {"until": until, "follow": follow, "tables": table or (), "columns": names}
         changes, begins = _of_group(settings, group, start, hop or (), options)
     # A line that has begun is written to its end.
@@ -102,6 +105,25 @@ def stream(  # noqa: PLR0913  one for each option
     if follow and not context.obj["json"]:
         say(f"strata: {begins}; continues with new changes until {until or 'Ctrl-C'}", err=True)
     _write(changes)
+
+
+def _refuse_unmatched(
+    sources: Sequence[Source], tables: Sequence[str], columns: Sequence[str], *, follow: bool
+) -> None:
+    """Refuses names that nothing has; if the stream follows, they are reported, since a table may be made later."""
+    if not tables and not columns:
+        return
+    require_matchable(tables)
+    from strata_cdc.selection.unmatched import unmatched_names
+    from strata_cdc.selection.wanted import NAMES_OF_TABLES
+
+    for text in unmatched_names(sources, tables, columns):
+        if not follow:
+            raise Usage(
+                text,
+                remedy=f"{NAMES_OF_TABLES}. What has not been tracked is not known: `strata land`, `strata track`.",
+            )
+        say(f"strata: {text}; the stream has it once there is one", err=True)
 
 
 def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
