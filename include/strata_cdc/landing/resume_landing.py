@@ -14,7 +14,13 @@ from strata_cdc.binlog.bytes.codes import EventType
 from strata_cdc.binlog.events.gtid import stream_request
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes
-from strata_cdc.errors import BinlogPurgedError, BinlogUnreadableError, SourceDivergedError, SourceSettingsError
+from strata_cdc.errors import (
+    BinlogPurgedError,
+    BinlogUnreadableError,
+    SourceDivergedError,
+    SourceSettingsError,
+    StrataError,
+)
 from strata_cdc.flavour import Vendor
 from strata_cdc.landing.cut_segments import refuse_other_family
 from strata_cdc.landing.first_landing import FileBegin, begin_by_file, begin_by_gtid
@@ -325,6 +331,41 @@ def check_files(tail: LastTransaction, server: ServerState, files: ServerFiles) 
         )
     if size is None or size < tail.end.offset:
         raise tail.diverged(f"it ends at {files.end}")
+
+
+def check_history(address: ServerAddress, landed: LandedStream, server: ServerState | None = None) -> None:
+    """Checks that a server has what has landed of it, for those who read it beside a landing.
+
+    Args:
+        address: The server.
+        landed: What has landed; the server is asked after that.
+        server: The server's state; None: it is queried. If it has executed more than has landed by GTID, only sets are
+            compared: the landing of the rest compares transactions.
+
+    Raises:
+        SourceDivergedError: It lacks some of it, or has something else instead.
+        BinlogPurgedError: It is landed by file, and no longer has what comes next.
+        StrataError: It does not answer.
+    """
+    if not landed.segments:
+        return
+    try:
+        with closing(BinlogStream.open(address)) as stream:
+            is_known, server = server is not None, server or stream.state()
+            if not is_by_gtid(server, landed.resume):
+                tail = LastTransaction.landed(landed.segments[-1])
+                check_files(tail, server, stream.files())
+                tail.refuse_other_bytes(address)
+                return
+        executed = landed.executed()
+        refuse_lacking(executed, server)
+        if is_known and server.executed - executed:
+            return
+        unproved = prove_landed(address, server, executed, landed.segments[-1])
+    except StrataError as error:
+        raise error.located(source=landed.source) from None
+    if unproved:
+        _LOG.warning("%s: %s", landed.source, unproved)
 
 
 class LandingGoal(Struct, frozen=True):

@@ -27,6 +27,7 @@ from strata_cdc.lake.newest_published import note_published
 from strata_cdc.landing.clock_readings import reading_clock
 from strata_cdc.landing.land_source import land_or_wait
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.landing.resume_landing import check_history
 from strata_cdc.mirrors.follow.note_waiting import Tell, note_waiting, warn
 from strata_cdc.mirrors.follow.update_mirrors import MirrorReport, update_mirrors
 from strata_cdc.mirrors.lock import MirrorLocks
@@ -91,9 +92,14 @@ class LandStepReport(Struct, frozen=True):
 
 
 def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
-    """Reads every table's schema at one GTID set, or position in the binlog, and stores it for the tracker."""
+    """Reads every table's schema at one GTID set, or position in the binlog, and stores it for the tracker.
+
+    Raises:
+        SourceDivergedError: The server lacks what has landed: its tables are not those of the stream.
+    """
     configured = known_if_stored(settings.source(source))
     stream = LandedStream.open(configured.lake, source)
+    check_history(configured.address, stream)
     # If landing continues by file, transactions without a GTID may still lie before the snapshot.
     moment = ReadingMoment.BY_FILE if stream.resume is Resume.FILE else ReadingMoment.BY_SERVER
     return snapshot_schemas(configured.address, open_store(configured.store_url), source, moment)

@@ -4,7 +4,6 @@ Not here: what people write (`positions.py`), reading from there (`live_handover
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,7 @@ from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
-from strata_cdc.landing.last_transaction import LastTransaction, prove_landed
-from strata_cdc.landing.resume_landing import check_files, refuse_lacking
+from strata_cdc.landing.resume_landing import check_history
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.executed import NOTHING, is_executed
@@ -34,9 +32,6 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
     from strata_cdc.streams.live_handover import LiveServer, OldestKept
     from strata_cdc.streams.positions import Bound, ServerBound, Start
-
-
-_LOG = logging.getLogger("strata.stream")
 
 
 class Opening(Struct, frozen=True):
@@ -122,26 +117,8 @@ class _AskedServer:
         Raises:
             SourceDivergedError: It lacks what has landed, so that its position is none of the stream's.
         """
-        state = self.state()
-        if not self.by_file:
-            self._refuse_other_sets(landed, state)
-            return state.executed
-        files = self._server.files()
-        if landed.segments:
-            tail = LastTransaction.landed(landed.segments[-1])
-            check_files(tail, state, files)
-            if files.end <= tail.end:
-                tail.refuse_other_bytes(self._server.address)
-        return files.end
-
-    def _refuse_other_sets(self, landed: LandedStream, state: ServerState) -> None:
-        executed = landed.executed()
-        refuse_lacking(executed, state)
-        # If it has more, the proof is made when this is read.
-        if landed.segments and state.executed <= executed:
-            unproved = prove_landed(self._server.address, state, executed, landed.segments[-1])
-            if unproved:
-                _LOG.warning("%s: %s", landed.source, unproved)
+        check_history(self._server.address, landed, self.state())
+        return self._server.end() if self.by_file else self.state().executed
 
 
 def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:

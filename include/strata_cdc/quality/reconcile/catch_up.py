@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from strata_cdc.errors import AlreadyRunningError, SourceUnavailableError
 from strata_cdc.landing.arrival import has_arrived
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.landing.resume_landing import check_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +34,11 @@ def catch_up(
 
     Raises:
         AlreadyRunningError: Somebody else is still at it.
+        SourceDivergedError: The server lacks what has landed.
         SourceUnavailableError: The server does not answer, or holds a transaction back between binlog and commit.
         StrataError: As landing and tracking.
     """
+    check_history(source.address, _landed(source))
     deadline = time.monotonic() + seconds
     while not _landed(source).reaches(end):
         _patiently(land, deadline)
