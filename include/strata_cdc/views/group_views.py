@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strata_cdc.dialects.group_views import MemberView, changes_of_all, column_mistake, rows_of_all
 from strata_cdc.dialects.relations import schema_of, view_name
 from strata_cdc.store.database import OnMissing, open_store
-from strata_cdc.views.make_views import CHANGES, MadeView, ViewKind, make_views, member_name
+from strata_cdc.views.make_views import CHANGES, MadeView, ViewKind, make_views, member_name, with_names_of_their_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,8 @@ def make_group_views(
             engine.dispose()
         for view in made:
             by_table.setdefault((view.table, view.kind), []).append((source.name, view))
-    return [_united(members, dialect, through) for _, members in sorted(by_table.items())]
+    united = [_united(members, dialect, through) for _, members in sorted(by_table.items())]
+    return with_names_of_their_own(united, dialect)
 
 
 def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Through) -> MadeView:
@@ -68,4 +69,5 @@ def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Thro
         first.kind,
         (*schema_of(view, dialect), *statements, write(view, views, dialect)),
         (*first.notes[:1], *notes),
+        names=(view.sql(), *(name for _, made in members for name in made.names)),
     )

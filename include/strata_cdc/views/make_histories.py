@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata_cdc.dialects.relations import view_name
 from strata_cdc.errors import Usage
-from strata_cdc.mirrors.histories.history import history_of
+from strata_cdc.mirrors.histories.history import HISTORY, history_of
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.tables.lost import newest_commits
-from strata_cdc.views.make_views import MadeView, ViewKind
+from strata_cdc.views.make_views import MadeView, ViewKind, with_names_of_their_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +57,9 @@ def make_histories(
         except Usage as error:
             made.append(MadeView(name, ViewKind.HISTORY, (), (error.facts().message,)))
             continue
-        made.append(MadeView(name, ViewKind.HISTORY, history.sql(dialect, through), _notes(history, through)))
-    return made
+        statements, named = history.sql(dialect, through), view_name(name, HISTORY, dialect, through).sql()
+        made.append(MadeView(name, ViewKind.HISTORY, statements, _notes(history, through), names=(named,)))
+    return with_names_of_their_own(made, dialect)
 
 
 def _notes(history: MirrorHistory, through: Through) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ class MadeView(Struct, frozen=True):
     notes: tuple[str, ...]
     """What it cannot show; the reason where there are no statements."""
     columns: tuple[ViewColumn, ...] = ()
+    names: tuple[str, ...] = ()
+    """What the statements call their views."""
 
 
 def make_views(
@@ -103,7 +105,27 @@ def make_views(
         if life is not None:
             table = _Table(lake, source, name, life, past, member)
             made += table.views(dialect, through)
-    return made
+    return with_names_of_their_own(made, dialect)
+
+
+def with_names_of_their_own(made: Sequence[MadeView], dialect: Dialect) -> list[MadeView]:
+    """The views without those that the engine does not tell apart, such as those of T and t, or the changes of `a` and
+    the rows of a table `a__changes`: each would replace the one before it."""
+    by_name: dict[str, list[MadeView]] = {}
+    for view in made:
+        for name in view.names:
+            by_name.setdefault(name.lower(), []).append(view)
+    refusals: dict[int, str] = {}
+    for views in by_name.values():
+        for view, other in zip(views, views[1:] + views[:1], strict=True):
+            if other is not view:
+                refusals[id(view)] = (
+                    f"{dialect.value} takes its name for that of {other.table}, {other.kind.value}: "
+                    f"`--table '{view.table}'` gives it alone, for a database of its own"
+                )
+    return [
+        MadeView(view.table, view.kind, (), (refusals[id(view)],)) if id(view) in refusals else view for view in made
+    ]
 
 
 def member_name(name: TableName, member: str) -> TableName:
@@ -164,7 +186,16 @@ class _Table:
         if written is not None:
             changes = view_name(self._called, CHANGES, dialect, through)
             statements = (*schema_of(changes, dialect), *written.preludes, written.changes.changes(changes))
-            made.append(MadeView(self._name, ViewKind.CHANGES, statements, self._notes_of_changes(), written.columns))
+            made.append(
+                MadeView(
+                    self._name,
+                    ViewKind.CHANGES,
+                    statements,
+                    self._notes_of_changes(),
+                    written.columns,
+                    (changes.sql(),),
+                )
+            )
         standing = standing_mirror(self._lake, self._source_name, self._name, self._life.definition)
         if standing.mirror is not None:
             return [*made, self._rows_of(standing.mirror, dialect, through)]
@@ -181,7 +212,9 @@ class _Table:
             f"the rows of the mirror, which is at transaction {position_now(self._lake, mirror).seq} as this is written"
         )
         columns = view_columns(self._life.definition, ())
-        return MadeView(self._name, ViewKind.NOW, statements, (f"{note}: make it anew after {again}",), columns)
+        return MadeView(
+            self._name, ViewKind.NOW, statements, (f"{note}: make it anew after {again}",), columns, (view.sql(),)
+        )
 
     def _rows_of_changes(self, written: _Written, dialect: Dialect, through: Through, why_not: str | None) -> MadeView:
         refusal = self._refusal()
@@ -204,7 +237,7 @@ class _Table:
         source = with_made_values(source, tables)
         now = RowsWriter(dialect, source).now(view)
         notes = self._notes() if why_not is None else (*self._notes(), why_not)
-        return MadeView(self._name, ViewKind.NOW, (now,), notes, written.columns)
+        return MadeView(self._name, ViewKind.NOW, (now,), notes, written.columns, (view.sql(),))
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
