@@ -62,7 +62,7 @@ LIFE = """SET binlog_rows_query_log_events = ON;
 CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(10), price DECIMAL(8, 2));
 INSERT INTO t VALUES (1, 'a', 1.5), (2, 'b', 2); UPDATE t SET price = 3 WHERE id = 1;
 ALTER TABLE t RENAME COLUMN price TO cost, ADD COLUMN n INT DEFAULT 7; UPDATE t SET id = 5, name = NULL WHERE id = 1;
-ALTER TABLE t MODIFY cost DECIMAL(10, 4); RENAME TABLE t TO u; UPDATE u SET name = 'it''s';
+ALTER TABLE t MODIFY cost DECIMAL(10, 4), MODIFY n BIGINT; RENAME TABLE t TO u; UPDATE u SET name = 'it''s';
 INSERT INTO u VALUES (1, 'new', 9, 9); DELETE FROM u WHERE id = 2; SET binlog_rows_query_log_events = OFF;
 INSERT INTO u VALUES (2, 'z', 0, 0); UPDATE u SET n = 8 WHERE id = 5"""
 
@@ -101,7 +101,7 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
     assert {name: line["value"] for name, line in lines.items()} == {"id": 5, "name": "it's", "cost": "3.0000", "n": 8}
     assert {name: line["cause"]["seq"] for name, line in lines.items()} == {"id": 6, "name": 9, "cost": 7, "n": 13}
     assert lines["cost"]["given_by"] == "schema"
-    assert lines["cost"]["cause"]["statement"] == "ALTER TABLE t MODIFY cost DECIMAL(10, 4)"
+    assert lines["cost"]["cause"]["statement"] == "ALTER TABLE t MODIFY cost DECIMAL(10, 4), MODIFY n BIGINT"
     then = asked(capsys, "blame", "shop.t", "5", "--at", executed(world).rpartition("-")[0] + "-6")
     assert [(line["column"], line["value"], line["cause"]["seq"]) for line in then] == [
         ("id", 5, 6), ("name", None, 6), ("cost", "3.00", 4), ("n", 7, 5),
@@ -110,7 +110,7 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
     assert "is called shop.u since transaction 8" in refused(capsys, "blame", "shop.t", "5")
     assert run(["row", "blame", "shop.u", "5"]) == 0
     shown = capsys.readouterr()
-    assert "  ALTER TABLE t MODIFY cost DECIMAL(10, 4)\n    cost  3.0000\n" in shown.out
+    assert "  ALTER TABLE t MODIFY cost DECIMAL(10, 4), MODIFY n BIGINT\n    cost  3.0000\n" in shown.out
     assert shown.err == "shop.u as of transaction 13\n"
 
 
@@ -121,7 +121,7 @@ def test_diff_by_the_columns_whatever_their_names(world: PastWorld, capsys: pyte
     world.update()
     assert asked(capsys, "diff", "shop.u", "--from", first) == [
         {"kind": "tables", "before": "shop.t", "after": "shop.u", "first": 3, "second": 13, "columns": [
-            {"before": "price decimal(8,2)", "after": "cost decimal(10,4)"}, {"before": None, "after": "n int"}]},
+            {"before": "price decimal(8,2)", "after": "cost decimal(10,4)"}, {"before": None, "after": "n bigint"}]},
         {"kind": "changed", "key": {"id": 1}, "before": {"name": "a", "price": "1.50"},
          "after": {"name": "new", "cost": "9.0000"}},
         {"kind": "changed", "key": {"id": 2}, "before": {"name": "b", "price": "2.00"},
@@ -132,7 +132,7 @@ def test_diff_by_the_columns_whatever_their_names(world: PastWorld, capsys: pyte
     assert run(["row", "diff", "shop.u", "--from", first]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines()[:5] == [
-        "the table was shop.t", "column ~ price decimal(8,2) -> cost decimal(10,4)", "column + n int", "~ id 1",
+        "the table was shop.t", "column ~ price decimal(8,2) -> cost decimal(10,4)", "column + n bigint", "~ id 1",
         "    name  'a' -> 'new'",
     ]  # fmt: skip
     assert shown.err == "1 added, 0 removed, 2 changed between transactions 3 and 13\n"

@@ -106,7 +106,7 @@ def _event_object(line: HistoryEvent) -> Line:
     shown |= {"effect": _effect(event), "removes_rows": event.removes_all}
     if event.came_from is not None:
         shown["renamed_from"] = str(event.came_from)
-    shown["altered"] = {altered.column: _altered_object(altered) for altered in line.altered}
+    shown["altered"] = {altered.column: _altered_object(altered) for altered in _other_values(line)}
     return shown
 
 
@@ -243,10 +243,18 @@ def _event_text(line: HistoryEvent, commits: CommitPlaces | None) -> Iterator[st
     effect = _effect(event)
     if effect:
         yield f"  rows: {one_line(effect)}"
-    for altered in line.altered:
+    for altered in _other_values(line):
         kind = None if event.after is None else event.after.definition.column(altered.column)
         before = "" if altered.is_new else f"{_known_text(altered.before, kind, 'not known')} -> "
         yield f"  {altered.column}  {before}{_known_text(altered.after, kind, 'not known')}"
+
+
+def _other_values(line: HistoryEvent) -> Iterator[AlteredValue]:
+    """The values that a DDL wrote in another way, or may have."""
+    for altered in line.altered:
+        before, after = (_known_text(known, None, "not known") for known in (altered.before, altered.after))
+        if altered.is_new or before != after:
+            yield altered
 
 
 def _known_text(value: KnownValue | None, column: Column | None, otherwise: str) -> str:
