@@ -1,4 +1,26 @@
 -- A query in each line, over the table of edge_values.sql (test_engines.py). Spark refuses the last one.
+SELECT id FROM {db}.f WHERE b
+SELECT id FROM {db}.f WHERE NOT b OR g
+SELECT id FROM {db}.f WHERE b = 1 AND c IN (1, 300)
+SELECT id, b = TRUE, b <=> 0, c > 255, g >= 9223372036854775808, g > -1, b = c, CASE b WHEN 1 THEN 'y' ELSE 'n' END FROM {db}.f
+SELECT id, CAST(b AS SIGNED) + 1, CAST(c AS SIGNED) * 2, CAST(y AS SIGNED) - 1 FROM {db}.f WHERE id <> 1
+SELECT SUM(CAST(b AS SIGNED)), COUNT(b), COUNT(DISTINCT c), COUNT(DISTINCT b) FROM {db}.f
+SELECT id FROM {db}.f WHERE c BETWEEN 1 AND 299 ORDER BY c DESC, id /* ordered */
+SELECT id FROM {db}.f ORDER BY b, g, id /* ordered */
+SELECT x.id FROM {db}.f x JOIN {db}.f y ON x.b = y.b AND x.c <> y.c
+SELECT id, CAST(y AS CHAR), CONCAT(y, '-') FROM {db}.f
+SELECT id FROM {db}.f WHERE y = 2155 OR CAST(y AS SIGNED) = 0
+SELECT id, z, m, z + 1, z * 2, m + 1 FROM {db}.f
+SELECT id, CONCAT(z + 0, '') FROM {db}.f
+SELECT id, CONCAT(z, '') FROM {db}.f
+SELECT id, CAST(m AS CHAR) FROM {db}.f
+SELECT id, CONCAT(IF(id > 1, z, 1)), CAST(COALESCE(z, id) AS CHAR) FROM {db}.f
+SELECT id, v = x'00FF', v <=> x'', v IN (x'', 0x612762), x'0041' FROM {db}.f
+SELECT id, v, LENGTH(v), CHAR_LENGTH(v) FROM {db}.f WHERE v = 0x00ff OR v > X'61'
+SELECT f.id, e.id FROM {db}.f STRAIGHT_JOIN {db}.e ON f.id = e.id
+SELECT id, b + 1, SUM(b) FROM {db}.f GROUP BY id, b
+SELECT id FROM {db}.f WHERE w = 1 OR w > 0
+SELECT NULLIF(b, 0), NULLIF(c, 1) FROM {db}.f
 SELECT id, f + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 AS many, 1 / (f * 2) FROM {db}.e WHERE id > 1
 SELECT id, 1 / (f * 2) FROM {db}.e
 SELECT id, f * 2 * 0, f * 2 - f * 2 FROM {db}.e

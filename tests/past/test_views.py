@@ -74,7 +74,7 @@ def test_names_mean_what_they_meant_when_the_view_was_made(world: PastWorld, sta
     world.server.run_sql(statement, "shop")
     mirror(world)
     if "NATURAL" in statement:
-        with pytest.raises(QueryError, match=r"the view shop\.v of that time: METHOD is not translated"):
+        with pytest.raises(QueryError, match=r"the view shop\.v of that time: NATURAL JOIN is not translated"):
             rows(world, "SELECT * FROM shop.v")
         return
     before, then = executed(world), world.select("SELECT * FROM shop.v")

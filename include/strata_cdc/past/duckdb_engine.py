@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from strata_cdc.errors import QueryError, one_line
-from strata_cdc.past.table_rows import view_of
+from strata_cdc.past.table_rows import NOT_IN_LAKE, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,8 +63,22 @@ def _for_all(function: Callable[[str, str], str]) -> Callable[[pa.ChunkedArray, 
     return every
 
 
+def remedy_of_value(message: str) -> str:
+    """What to do about a value of the rows that has no answer, of which an error says this."""
+    if message.startswith(NOT_IN_LAKE):
+        return (
+            "Leave this column out, or these rows by a condition on other columns. The column _invalid of the table's "
+            "mirror has such values: `strata docs mirrors`."
+        )
+    if "several spellings" in message:
+        return "ANY_VALUE() shows one of them."
+    if "for a character of this text" in message:
+        return "Leave these values out by WHERE, or compare them with COLLATE utf8mb4_0900_bin."
+    return "Leave these values out by WHERE."
+
+
 def _refusal(error: Exception) -> QueryError:
-    kind, _, message = one_line(str(error).partition("\n")[0]).partition(": ")
+    kind, _, message = one_line(str(error).partition("\n\n")[0]).partition(": ")
     for begin in _IN_PYTHON:
         message = message.removeprefix(begin)
     if "out of range" in message:
@@ -72,7 +86,7 @@ def _refusal(error: Exception) -> QueryError:
     elif kind == "Invalid Input Error" and message.startswith("More than one row"):
         message, remedy = "a subquery that is a value gives several rows", "Limit it, or use IN."
     elif kind == "Invalid Input Error":
-        remedy = "Leave these values out by WHERE, or compare them with COLLATE utf8mb4_0900_bin."
+        remedy = remedy_of_value(message)
     else:
         message, remedy = f"{kind}: {message}", "Write it in another way."
     return QueryError(f"the query has no answer here: {message}", remedy=remedy)

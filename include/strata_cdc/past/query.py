@@ -86,6 +86,8 @@ class QueryNames:
         """
         if not reference.table:
             raise QueryError("FROM names something that is no table", remedy="Functions that give rows are not read.")
+        if reference.database is None and reference.table.upper() == "DUAL":
+            raise QueryError("DUAL is no table", remedy="Leave FROM DUAL out.")
         if reference.database is None:
             raise QueryError(f"{reference.table} has no database", remedy=f"Write shop.{reference.table}, for example.")
         name = TableName(reference.database, reference.table)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata_cdc.arrow_columns import no_rows
+from strata_cdc.dialects.queries.collations import quoted
 from strata_cdc.dialects.queries.columns import kind_of, loaded_as
 from strata_cdc.mirrors.data_files import names_of, read_file_rows
 from strata_cdc.tables.layout import column_name
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.past.needed_rows import NeededRows
 
+NOT_IN_LAKE: Final = "the lake has no column for a value of"
+_OF: Final = "column"
+"""The key of a field's metadata: the column whose values the field has as texts."""
 NO_COLUMN: Final = pa.field("n", pa.bool_())
 """COUNT(*) needs rows, and no column."""
 
@@ -50,7 +54,7 @@ class MirrorRows(Struct, frozen=True):
             column = definition.columns[number]
             fields[column_name(column.name)] = pa.field(f"c{number}", loaded_as(kind_of(column)))
             if column.name in texts:
-                fields[texts[column.name]] = pa.field(f"i{number}", pa.string())
+                fields[texts[column.name]] = pa.field(f"i{number}", pa.string(), metadata={_OF: column.name})
         return fields
 
     @property
@@ -104,7 +108,8 @@ def view_of(name: str, schema: pa.Schema) -> str:
         if text in schema.names:
             kind = "DATE" if pa.types.is_date(schema.field(column).type) else "TIMESTAMP"
             kind = "VARCHAR" if pa.types.is_string(schema.field(column).type) else kind
-            fail = f"CAST(error('the lake has no column for a value of the table: ' || {text}) AS {kind})"
+            of = (schema.field(text).metadata or {}).get(_OF.encode(), b"the table").decode()
+            fail = f"CAST(error({quoted(f'{NOT_IN_LAKE} {of}: ')} || {text}) AS {kind})"
             shown.append(f"CASE WHEN {text} IS NOT NULL THEN {fail} ELSE {column} END AS {column}")
         else:
             shown.append(column)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from strata_cdc.dialects.queries.spark import spark_sql
 from strata_cdc.errors import Permanent, QueryError, StrataError, one_line
+from strata_cdc.past.duckdb_engine import remedy_of_value
 from strata_cdc.past.table_rows import NO_COLUMN, LoadedRows, view_of
 from strata_cdc.runs.in_spark import without_pandas_warning
 from strata_cdc.runs.spark_output import raised_in
@@ -145,7 +146,7 @@ def _refusal(error: Exception) -> StrataError | None:
     if condition is None:
         return _failure(error, message)
     if condition == "USER_RAISED_EXCEPTION" and "out of range" not in message:
-        remedy = "Leave these values out by WHERE, or compare them with COLLATE utf8mb4_0900_bin."
+        remedy = remedy_of_value(message)
     elif condition == "SCALAR_SUBQUERY_TOO_MANY_ROWS":
         message, remedy = "a subquery that is a value gives several rows", "Limit it, or use IN."
     elif condition.partition(".")[0] in _OUT_OF_RANGE or condition == "USER_RAISED_EXCEPTION":

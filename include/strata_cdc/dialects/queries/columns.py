@@ -35,14 +35,18 @@ def kind_of(column: Column) -> Kind:
     kind = parse_column_type(column.column_type)
     family = kind.kind.facts.family
     if family is Family.INTEGER:
-        return Kind(ValueType.INTEGER, unsigned=kind.unsigned, digits=_DIGITS[kind.kind], shown_as=kind)
+        digits = _DIGITS[kind.kind]
+        return Kind(ValueType.INTEGER, unsigned=kind.unsigned, digits=digits, is_padded=kind.zerofill, shown_as=kind)
     if family is Family.DECIMAL and (kind.length or 10) <= MOST_DIGITS:
-        return Kind(ValueType.DECIMAL, digits=kind.length or 10, scale=kind.decimals or 0, shown_as=kind)
+        digits, scale = kind.length or 10, kind.decimals or 0
+        return Kind(ValueType.DECIMAL, digits=digits, scale=scale, is_padded=kind.zerofill, shown_as=kind)
     if family in {Family.CHARACTERS, Family.TEXT}:
         return Kind(ValueType.TEXT, collation=column.collation, shown_as=kind)
     if family is Family.LABELS and column.collation is not None:
         type_ = ValueType.ENUM if kind.kind is TypeKind.ENUM else ValueType.SET
         return Kind(type_, collation=column.collation, labels=kind.labels, shown_as=kind)
+    if family is Family.BITS:
+        return Kind(ValueType.BIT, unsigned=True, digits=kind.length or 1, shown_as=kind)
     if family is Family.TEMPORAL:
         return Kind(_TEMPORAL[kind.kind], fraction=kind.length or 0, shown_as=kind)
     return Kind(_TYPES.get(family, ValueType.SHOWN), shown_as=kind)

@@ -17,6 +17,7 @@ from strata_cdc.dialects.queries.values import (
     INTEGER,
     NULL,
     TEMPORAL,
+    UNSIGNED,
     Kind,
     QueryValue,
     Strength,
@@ -56,7 +57,8 @@ def sides(left: QueryValue, right: QueryValue, *, ordered: bool) -> tuple[str, s
         pair = rule(left, right, ordered)
         if pair is not None:
             return pair
-    raise NotComparedError(f"{_shown(left)} is not compared with {_shown(right)}: write the conversion")
+    way = "values of this type are only shown" if ValueType.SHOWN in {left.type, right.type} else "write the conversion"
+    raise NotComparedError(f"{_shown(left)} is not compared with {_shown(right)}: {way}")
 
 
 def _exact(left: QueryValue, right: QueryValue, _: bool) -> tuple[str, str] | None:  # noqa: FBT001  the form of all rules
@@ -236,8 +238,21 @@ def _years(left: QueryValue, right: QueryValue, _: bool) -> tuple[str, str] | No
     return None
 
 
+def _bits(left: QueryValue, right: QueryValue, ordered: bool) -> tuple[str, str] | None:  # noqa: FBT001  as above
+    if ValueType.BIT not in {left.type, right.type}:
+        return None
+    first, second = (bits_as_number(value) if value.type is ValueType.BIT else value for value in (left, right))
+    return _exact(first, second, ordered)
+
+
+def bits_as_number(value: QueryValue) -> QueryValue:
+    """A BIT as the whole number that it is in comparisons and conditions."""
+    whole = f"CAST({value.sql} AS BIGINT)" if value.kind.digits == 1 else value.sql
+    return QueryValue(f"CAST({whole} AS UBIGINT)", UNSIGNED)
+
+
 _RULES: Final[tuple[Callable[[QueryValue, QueryValue, bool], tuple[str, str] | None], ...]] = (
-    _exact, _doubles, _texts, _bytes, _moments, _years,
+    _exact, _doubles, _texts, _bytes, _moments, _years, _bits,
 )  # fmt: skip
 
 
@@ -316,20 +331,22 @@ def _united_numbers(kinds: list[Kind], types: set[ValueType]) -> Kind:
             ValueType.INTEGER,
             unsigned=kinds[0].unsigned,
             digits=max(kind.digits for kind in kinds),
+            is_padded=any(kind.is_padded for kind in kinds),
             shown_as=same.pop() if len(same) == 1 else None,
         )
     scale = max(kind.scale for kind in kinds)
     digits = max(kind.digits - kind.scale for kind in kinds) + scale
     if digits > MOST_DIGITS:
         raise NotComparedError(f"numbers of more than {MOST_DIGITS} digits have no common type here")
-    return Kind(ValueType.DECIMAL, digits=digits, scale=scale, is_quotient=is_quotient)
+    is_padded = any(kind.is_padded for kind in kinds)
+    return Kind(ValueType.DECIMAL, digits=digits, scale=scale, is_quotient=is_quotient, is_padded=is_padded)
 
 
 def _united_signs(kinds: list[Kind]) -> Kind:
     """With and without a sign: a BIGINT, or a decimal if one is calculated without a sign, or is BIGINT UNSIGNED."""
     if any(kind.unsigned and (kind.shown_as is None or kind.digits > _DIGITS_OF_INT) for kind in kinds):
-        return Kind(ValueType.DECIMAL, digits=20)
-    return INTEGER
+        return Kind(ValueType.DECIMAL, digits=20, is_padded=any(kind.is_padded for kind in kinds))
+    return replace(INTEGER, is_padded=any(kind.is_padded for kind in kinds))
 
 
 def as_kind(value: QueryValue, kind: Kind) -> str:
@@ -346,4 +363,5 @@ def as_kind(value: QueryValue, kind: Kind) -> str:
 
 
 def _shown(value: QueryValue) -> str:
-    return f"{value.name or 'a value'} ({value.type.name})"
+    column = value.kind.shown_as if value.type is ValueType.SHOWN else None
+    return f"{value.name or 'a value'} ({value.type.name if column is None else column.text})"

@@ -16,6 +16,7 @@ from strata_cdc.dialects.queries.comparing import (
     NotComparedError,
     as_double,
     as_kind,
+    bits_as_number,
     group_key,
     shared_key,
     sides,
@@ -209,7 +210,8 @@ class ExpressionReader:
         """
         for value in values:
             if value.type not in {*_NUMBERS, ValueType.NULL}:
-                self.refuse(f"{value.name} is no number: CAST() makes one of it", node)
+                way = "" if value.type is ValueType.SHOWN else ": CAST(... AS SIGNED) makes one of a YEAR or BIT"
+                self.refuse(f"{value.name} is no number{way}", node)
             if value.kind.is_quotient:
                 self.refuse(
                     "the server calculates with more digits of quotients and averages than it shows: use ROUND()", node
@@ -249,6 +251,8 @@ class ExpressionReader:
     def null_if(self, node: exp.Expr) -> QueryValue:
         """NULLIF."""
         value = self.value(node.this)
+        if value.type is ValueType.BIT:
+            self.refuse("NULLIF of a BIT is not translated", node)
         same = self.condition(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))
         return QueryValue(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", replace(value.kind, shown_as=None))
 
@@ -315,6 +319,8 @@ class ExpressionReader:
         value = self.value(node)
         if value.type is ValueType.NULL:
             return "CAST(NULL AS BOOLEAN)"
+        if value.type is ValueType.BIT:
+            value = bits_as_number(value)
         if value.type not in _NUMBERS or value.kind.is_quotient:
             self.refuse("only numbers are conditions", node)
         return f"({value.sql} <> 0)"
@@ -451,7 +457,15 @@ def _pattern(text: str, escape: str, folded: Callable[[str], str], known: Callab
     return made
 
 
+def _hexadecimal(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
+    if len(node.name) % 2:
+        reader.refuse("a hexadecimal literal has two digits for each byte", node)
+    return QueryValue(f"unhex({quoted(node.name)})", Kind(ValueType.BYTES))
+
+
 def _called(node: exp.Expr) -> str:
+    if isinstance(node, exp.BitString):
+        return "a literal b'...', which is bytes to the server (a BIT is compared with numbers),"
     if isinstance(node, exp.Anonymous):
         return f"{str(node.this).upper()}()"
     return f"{node.sql_name()}()" if isinstance(node, exp.Func) else type(node).__name__.upper()
@@ -484,6 +498,7 @@ def _whole(wide: str, operands: Sequence[QueryValue], *, unsigned: bool) -> Quer
 _VALUES: Final[dict[type[exp.Expr], Translate]] = {
     exp.Column: lambda reader, node: reader.column(node),  # after GROUP BY it is another method
     exp.Literal: ExpressionReader.literal,
+    exp.HexString: _hexadecimal,
     exp.Null: lambda _, __: QueryValue("NULL", NULL),
     exp.Paren: lambda reader, node: reader.value(node.this),
     exp.Neg: ExpressionReader.negative,

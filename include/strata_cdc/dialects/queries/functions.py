@@ -13,7 +13,14 @@ from strata_cdc.changes.arrow import MOST_DIGITS
 from strata_cdc.dialects.conditions.literals import temporal
 from strata_cdc.dialects.conditions.terms import ValueKind
 from strata_cdc.dialects.queries.collations import quoted
-from strata_cdc.dialects.queries.comparing import as_double, as_kind, shared_collation, temporal_value, united
+from strata_cdc.dialects.queries.comparing import (
+    as_double,
+    as_kind,
+    bits_as_number,
+    shared_collation,
+    temporal_value,
+    united,
+)
 from strata_cdc.dialects.queries.values import (
     DATE,
     DATETIME,
@@ -74,6 +81,9 @@ _FORMATS: Final = re.compile(r"(?:%[YmdHMSfjyp]|%%(?![A-Za-z%])|[^%])*")
 _PATH: Final = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)+")
 _ROUNDED_IN_INTEGERS: Final = 18
 _DIGITS_OF_INT: Final = 10
+_BITS_OF_BIGINT: Final = 64
+_SAME_TEXT: Final = frozenset({ValueType.INTEGER, ValueType.DECIMAL, ValueType.DATE})
+"""Types whose texts are the same in DuckDB."""
 
 
 def _day(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
@@ -183,7 +193,15 @@ def _as_text(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     value = reader.value(node)
     if value.type in {ValueType.ENUM, ValueType.SET}:
         return replace(value, kind=Kind(ValueType.TEXT, collation=value.kind.collation))
-    if value.type in {ValueType.INTEGER, ValueType.DECIMAL, ValueType.DATE, ValueType.YEAR}:
+    if value.kind.is_padded:
+        reader.refuse(
+            f"the text of {value.name} begins with zeros (ZEROFILL) that are not known here: + 0 leaves them out",
+            node,
+        )
+    if value.type is ValueType.YEAR:
+        text = f"CASE WHEN {value.sql} = 0 THEN '0000' ELSE CAST({value.sql} AS VARCHAR) END"
+        return QueryValue(text, _text_of(reader), name=value.name)
+    if value.type in _SAME_TEXT:
         return QueryValue(f"CAST({value.sql} AS VARCHAR)", _text_of(reader), name=value.name)
     if value.type not in {ValueType.TEXT, ValueType.NULL}:
         reader.refuse(f"the text of {value.name} is not known here", node)
@@ -195,7 +213,8 @@ def _text(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     if value.type in {ValueType.ENUM, ValueType.SET}:
         return _as_text(reader, node)
     if value.type is not ValueType.TEXT:
-        reader.refuse(f"{value.name} is no text: CAST(... AS CHAR) makes one of it", node)
+        way = ": CAST(... AS CHAR) makes one of it" if value.type in _SAME_TEXT else ""
+        reader.refuse(f"{value.name} is no text{way}", node)
     return value
 
 
@@ -248,6 +267,9 @@ def _length(sql: str) -> Translate:
 
 def _characters(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     """LENGTH (bytes), CHAR_LENGTH: sqlglot has one class for both."""
+    value = reader.value(node.this)
+    if value.type is ValueType.BYTES:
+        return integer(f"octet_length({value.sql})")
     return _length("strlen({})" if node.args.get("binary") else "length({})")(reader, node)
 
 
@@ -463,7 +485,11 @@ def _cast_text(reader: ExpressionReader, node: exp.Expr, value: QueryValue) -> Q
 
 
 def _cast_integer(reader: ExpressionReader, node: exp.Expr, value: QueryValue) -> QueryValue:
-    if value.type is not ValueType.INTEGER or (value.kind.unsigned and value.kind.digits > _DIGITS_OF_INT):
+    if value.type is ValueType.BIT and value.kind.digits < _BITS_OF_BIGINT:
+        value = bits_as_number(value)
+    elif value.type is not ValueType.YEAR and (
+        value.type is not ValueType.INTEGER or (value.kind.unsigned and value.kind.digits > _DIGITS_OF_INT)
+    ):
         reader.refuse(f"CAST of {value.name} AS SIGNED is not translated", node)
     return QueryValue(f"CAST({value.sql} AS BIGINT)", INTEGER)
 

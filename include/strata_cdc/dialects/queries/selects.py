@@ -215,7 +215,7 @@ class SelectReader:
     def _only(self, node: exp.Expr, parts: frozenset[str]) -> None:
         for name, value in node.args.items():
             if value and name not in parts:
-                raise self._text.error(f"{name.rstrip('_').replace('_', ' ').upper()} is not translated here", node)
+                raise self._text.unread(name, node)
 
     def _alias(self) -> str:
         return f"s{next(self._session.numbers)}"
@@ -479,8 +479,8 @@ class SelectReader:
     def _join(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
         self._only(node, _JOIN_PARTS)
         side, kind = (str(node.args.get(part) or "").upper() for part in ("side", "kind"))
-        if side not in {"", "LEFT", "RIGHT"} or kind not in {"", "INNER", "CROSS", "OUTER", "STRAIGHT"}:
-            raise self._text.error(f"{side} {kind} JOIN is not translated", node)
+        if side not in {"", "LEFT", "RIGHT"} or kind not in {"", "INNER", "CROSS", "OUTER", "STRAIGHT_JOIN"}:
+            raise self._text.error(f"{f'{side} {kind}'.strip()} JOIN is not translated", node)
         self._only(node.this, _TABLE_PARTS - {"joins"})
         relation = self._relation(node.this, scope, known)
         using, on = node.args.get("using"), node.args.get("on")

@@ -485,6 +485,7 @@ _MACROS: Final[Mapping[str, Rewrite]] = {
     "index_part": lambda node: _call("substring_index", *map(_rewritten, node.expressions)),
     "json_text": _json_text,
     "list_position": _position,
+    "octet_length": lambda node: _call("octet_length", _rewritten(node.expressions[0])),
     "plain_case": _plain_case,
     "strlen": lambda node: _call("octet_length", _rewritten(node.expressions[0])),
 }
@@ -497,6 +498,7 @@ _FUNCTIONS: Final[Mapping[type[exp.Expr], str]] = {
     exp.Abs: "abs", exp.Sign: "sign", exp.Floor: "floor", exp.Ceil: "ceil",
     exp.Greatest: "greatest", exp.Least: "least", exp.Coalesce: "coalesce", exp.Nullif: "nullif",
     exp.First: "first", exp.Min: "min", exp.Max: "max", exp.Sum: "sum", exp.ArgMin: "min_by", exp.ArgMax: "max_by",
+    exp.Unhex: "unhex",
 }  # fmt: skip
 """Functions that mean the same, with the same arguments."""
 

@@ -26,6 +26,13 @@ those above, and operators that depend on sql_mode."""
 _SHOWN: Final = 60
 _BEFORE_NAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
 """What the server leaves out at the beginning of a name (sql/item.cc, `Item_name_string::copy`)."""
+_PARTS: Final = {
+    "method": "NATURAL JOIN",
+    "locks": "FOR UPDATE or FOR SHARE",
+    "operation_modifiers": "a modifier of SELECT",
+    "into": "INTO",
+}
+"""Parts of SELECT that sqlglot calls otherwise."""
 _USUAL_PARTS: Final = frozenset({"this", "expression", "expressions"})
 
 
@@ -146,7 +153,21 @@ class StatementText:
         read = known.get(type(node), frozenset())
         for name, value in node.args.items():
             if value and name not in _USUAL_PARTS and name not in read:
-                raise self.error(f"{name.upper()} is not translated here", node)
+                raise self.unread(name, node)
+
+    def unread(self, part: str, node: exp.Expr) -> QueryError:
+        """An error about a part of an expression that nothing here reads, by sqlglot's name of it."""
+        if isinstance(node, exp.Window):
+            what = "a window function"
+        elif isinstance(node, (exp.SetOperation, exp.Lateral)):
+            what = type(node).__name__.upper()
+        elif isinstance(node, (exp.Func, exp.JSONValue)):
+            what = f"this form of {node.sql(dialect='mysql').partition('(')[0]}()"
+        elif isinstance(node, exp.DataType):
+            what = f"the type {node.sql(dialect='mysql')}"
+        else:
+            what = _PARTS.get(part, part.rstrip("_").replace("_", " ").upper())
+        return self.error(f"{what} is not translated here", node)
 
     def _shown(self, at: int) -> str:
         return one_line(self.text[at : at + _SHOWN])

@@ -32,6 +32,8 @@ class ValueType(Enum):
     TIME = auto()
     """BIGINT microseconds."""
     YEAR = auto()
+    BIT = auto()
+    """BOOLEAN of BIT(1), or a whole number without a sign."""
     ENUM = auto()
     SET = auto()
     JSON = auto()
@@ -70,6 +72,8 @@ class Kind(Struct, frozen=True):
     """The type of a column of a table; None for what is calculated."""
     is_quotient: bool = False
     """Whether the server calculates with more digits than it shows."""
+    is_padded: bool = False
+    """Whether it is a column with ZEROFILL, or a value of it: its text has zeros that the number lacks."""
     is_of_year: bool = False
     """Whether it is calculated from YEAR(), which has no sign in some versions of the server: there, negative results
     are errors."""
@@ -105,6 +109,7 @@ _TYPES: Final = {
     ValueType.DATETIME: TypeKind.DATETIME,
     ValueType.TIME: TypeKind.TIME,
     ValueType.YEAR: TypeKind.YEAR,
+    ValueType.BIT: TypeKind.BIT,
     ValueType.ENUM: TypeKind.ENUM,
     ValueType.SET: TypeKind.SET,
     ValueType.JSON: TypeKind.JSON,
