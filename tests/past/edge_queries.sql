@@ -12,6 +12,9 @@ SELECT id, CAST(y AS CHAR), CONCAT(y, '-') FROM {db}.f
 SELECT id FROM {db}.f WHERE y = 2155 OR CAST(y AS SIGNED) = 0
 SELECT id, z, m, z + 1, z * 2, m + 1 FROM {db}.f
 SELECT id, CONCAT(z + 0, '') FROM {db}.f
+SELECT id, p * p, q + q, q - p, q * 1.5, - -1.5, - - -p FROM {db}.f
+SELECT id, - -1 FROM {db}.f
+SELECT id, CHAR_LENGTH('😀'), '😀' FROM {db}.f
 SELECT id, CONCAT(z, '') FROM {db}.f
 SELECT id, CAST(m AS CHAR) FROM {db}.f
 SELECT id, CONCAT(IF(id > 1, z, 1)), CAST(COALESCE(z, id) AS CHAR) FROM {db}.f

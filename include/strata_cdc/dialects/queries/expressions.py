@@ -65,6 +65,8 @@ _TYPES_OF_LITERALS: Final = {
 """sqlglot's names of the types before literals."""
 
 _MOST_ROWS: Final = 1000
+_MOST_IN_BIGINT: Final = 18
+"""Digits of a decimal for which DuckDB takes 8 bytes."""
 
 
 class ExpressionReader:
@@ -156,8 +158,10 @@ class ExpressionReader:
             self.refuse("only numbers with a sign are negated", node)
         kind = replace(inner.kind, shown_as=None, is_of_year=False)
         if isinstance(inner.literal, int):
-            return QueryValue(f"CAST(-{inner.literal} AS BIGINT)", kind, literal=-inner.literal)
-        literal = f"-{inner.literal}" if inner.literal is not None else None
+            if inner.literal < 0:
+                self.refuse("a minus before a negative number is not translated", node)
+            return QueryValue(f"CAST({-inner.literal} AS BIGINT)", kind, literal=-inner.literal)
+        literal = f"-{inner.literal}".removeprefix("--") if inner.literal is not None else None
         return QueryValue(f"(-{inner.sql})", kind, literal=literal)
 
     def calculated(self, node: exp.Expr) -> QueryValue:
@@ -186,8 +190,13 @@ class ExpressionReader:
             digits = max(before) + 1 + scale
         if digits > MOST_DIGITS:
             self.refuse(f"the result may have more than {MOST_DIGITS} digits: CAST(... AS DECIMAL(...))", node)
+        sizes = [max(value.kind.digits, 1) for value in (left, right)]
+        if max(sizes) <= _MOST_IN_BIGINT < digits:
+            # DuckDB calculates with as many bytes as the operands have.
+            sizes[0] = _MOST_IN_BIGINT + 1
         parts = [
-            f"CAST({value.sql} AS DECIMAL({max(value.kind.digits, 1)},{value.kind.scale}))" for value in (left, right)
+            f"CAST({value.sql} AS DECIMAL({size},{value.kind.scale}))"
+            for value, size in zip((left, right), sizes, strict=True)
         ]
         return QueryValue(
             f"CAST(({parts[0]} {operator} {parts[1]}) AS DECIMAL({digits},{scale}))", decimal(digits, scale)

@@ -13,6 +13,7 @@ from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from strata_cdc.errors import QueryError, one_line
+from strata_cdc.schema.model.types import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,8 +203,8 @@ class StatementText:
 
     def _name(self, tokens: Sequence[Token]) -> str:
         if len(tokens) == 1 and tokens[0].token_type is TokenType.STRING:
-            return tokens[0].text.lstrip(_BEFORE_NAMES)
-        return self.text[tokens[0].start : tokens[-1].end + 1]
+            return shown_text(tokens[0].text.lstrip(_BEFORE_NAMES))
+        return shown_text(self.text[tokens[0].start : tokens[-1].end + 1])
 
     def _from_first_select(self) -> Iterator[tuple[int, Token]]:
         """The tokens after the first SELECT that is not in parentheses, each with the number of parentheses around
