@@ -5,6 +5,7 @@ Not here: files (`config/toml_file.py`, `quality/checks/own_file.py`), the field
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -62,7 +63,7 @@ def read_fields(
         mistakes: Gets the mistakes.
         noun: The word for a key.
     """
-    fields = {field.encode_name: field for field in structs.fields(kind)}
+    fields = _fields(kind)
     good = {}
     for key, value in given.items():
         where = (*path, key)
@@ -77,6 +78,12 @@ def read_fields(
         if key not in given and field.default is field.default_factory is NODEFAULT:
             mistakes.add((*path, key), f"{path_text((*path, key))} is missing: {_described(field.type)}")
     return good
+
+
+@cache
+def _fields(kind: type[Struct]) -> dict[str, structs.FieldInfo]:
+    """By their names in files; finding out their types takes most of the time in which settings are read."""
+    return {field.encode_name: field for field in structs.fields(kind)}
 
 
 def path_text(path: Path) -> str:
