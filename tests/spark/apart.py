@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ import psutil
 import pyspark
 
 from scripts.ports import free_port
-from strata_cdc.startup.spark import QUICK
+from strata_cdc.startup.spark import QUICK, short_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +30,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 120
 SLOTS = 2
 """Of each worker."""
+USED = "import pandas, pyarrow.parquet, strata_cdc.pipeline.decode.decode_here, strata_cdc.quality.check.check_interval"
+"""Of Python's modules, by tasks."""
 
 
 def pack(wheel: Path, folder: Path) -> Path:
@@ -38,9 +41,12 @@ def pack(wheel: Path, folder: Path) -> Path:
     subprocess.run([*uv, "venv", "--relocatable", "--python", sys.executable, str(packed)], check=True)
     install = [*uv, "pip", "install", "--python", str(packed / "bin" / "python"), str(wheel), "pandas", "psutil"]
     subprocess.run(install, check=True)
-    # Spark 4.3 refuses a .tar whose first entry is `./`. Hardly compressed: here the processor is what costs.
+    # pip compiles what it installs, uv does not, and each executor would compile its own copy.
+    subprocess.run([str(packed / "bin" / "python"), "-c", USED], check=True)
+    # Each driver and each executor unpacks it: by programs and not in Java only if its name ends so.
     archive = folder / "environment.tar.gz"
-    subprocess.run(["tar", "-I", "gzip -1", "-cf", str(archive), "-C", str(packed), "."], check=True)
+    with tarfile.open(archive, "w:gz", compresslevel=0) as file:
+        file.add(packed, ".")
     shutil.rmtree(packed)
     return archive
 
@@ -86,6 +92,8 @@ class Apart:
     master: str
     workers: list[Machine]
     archive: Path
+    drivers: Path
+    """Where drivers unpack it; a killed one leaves it there."""
 
     @property
     def conf(self) -> dict[str, str]:
@@ -94,7 +102,9 @@ class Apart:
             "spark.archives": f"{self.archive}#environment",
             "spark.pyspark.python": "./environment/bin/python",
             "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"{short_job()} -Djava.io.tmpdir={self.drivers}",
             "spark.cores.max": str(2 * SLOTS),
+            "spark.executor.cores": str(SLOTS),
             "spark.executor.memory": "700m",
             "spark.executor.extraJavaOptions": QUICK,
             "spark.speculation": "true",
@@ -133,7 +143,9 @@ def start_apart(folder: Path, archive: Path, variables: Mapping[str, str], worke
         ]  # fmt: skip
         running += machines
         _wait(ui, f'"aliveworkers" : {workers}')
-        yield Apart(master, machines, archive)
+        drivers = folder / "drivers"
+        drivers.mkdir()
+        yield Apart(master, machines, archive, drivers)
     finally:
         for machine in reversed(running):
             machine.kill()

@@ -26,7 +26,7 @@ from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.quality.check.check_interval import check_here
 from strata_cdc.runs.run_folder import DECODED, read_decoded, read_verdicts
-from strata_cdc.startup.spark import JOBS, short_job, submit_environment
+from strata_cdc.startup.spark import JOBS, submit_environment
 from strata_cdc.tables.read import read_changes
 from strata_cdc.values import to_plain
 from tests.deploy.test_wheel import wheel
@@ -132,7 +132,7 @@ def start(cluster: Apart, job: str, *words: str) -> subprocess.Popen[str]:
     command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     environment = submit_environment(os.environ, alone=False)
     return subprocess.Popen(
-        [*command, "--driver-memory", "700m", "--driver-java-options", short_job(), str(JOBS / job), *words],
+        [*command, "--driver-memory", "700m", str(JOBS / job), *words],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
