@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
-ROUNDS, STEPS = (3, 30) if are_drawn() else (2, 20)
+ROUNDS, STEPS, RANGES = (3, 30, 3) if are_drawn() else (2, 20, 1)
 KEYS = {"t": "PRIMARY KEY (id)", "u": "UNIQUE (id, n)", "v": "KEY (id)"}
 COLUMNS = "id INT NOT NULL, n INT NOT NULL, name VARCHAR(10), price DECIMAL(8, 2), made DATETIME(3), raw VARBINARY(4)"
 WIDER = {
@@ -243,7 +243,7 @@ def compare_ranges(world: PastWorld, life: Life, table: str, found: pa.Table) ->
     """BETWEEN and FROM give what filtering all versions gives, by times and by GTID sets."""
     every, clocks = found.to_pylist(), {moment.gtid: clock_of(world, moment) for moment in life.moments}
     times = {*clocks.values(), *(row["_valid_from"] for row in every)}
-    for _ in range(3):
+    for _ in range(RANGES):
         begin, end = sorted(life.random.choices(sorted(times), k=2))
         first, last = sorted(life.random.choices(list(clocks), k=2), key=clocks.__getitem__)
         texts = [one.replace(tzinfo=None).isoformat(" ", "microseconds") for one in (begin, end)]

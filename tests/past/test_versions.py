@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(10), price DECIMAL(8, 2));"
+REFUSED = ("da", "dt", "ts", "sj")
+"""Columns with values that the lake has no column for."""
 
 
 def commits(world: PastWorld) -> list[datetime]:
@@ -211,21 +213,18 @@ def test_every_type_has_the_values_that_the_table_has(world: PastWorld) -> None:
     inserts = [f"INSERT INTO a VALUES ({number}, {', '.join(values)})" for number, values in enumerate(every)]
     statements = [f"CREATE TABLE a (id INT PRIMARY KEY, {columns})", *inserts, "UPDATE a SET id = id + 100"]
     followed(world, "; ".join(["SET sql_mode = 'ALLOW_INVALID_DATES'", *statements]))
-    refused = set[str]()
-    for name in TYPES:
-        try:
-            now = answer(world.readable, f"SELECT id, {name} FROM shop.a").rows
-            query = f"SELECT id, {name} FROM shop.a FOR SYSTEM_TIME ALL WHERE _valid_to IS NULL"
-            found = answer(world.readable, query).rows
-        except QueryError:
-            refused.add(name)
-            continue
-        assert found.schema == now.schema
-        assert found.num_rows == count
-        assert found.sort_by("id").equals(now.sort_by("id")), name
-        before = f"SELECT id + 100 AS id, {name} FROM shop.a FOR SYSTEM_TIME ALL WHERE _valid_to IS NOT NULL"
-        assert answer(world.readable, before).rows.sort_by("id")[name].equals(now.sort_by("id")[name]), name
-    assert refused == {"da", "dt", "ts", "sj"}
+    versions = "FROM shop.a FOR SYSTEM_TIME ALL WHERE _valid_to"
+    for name in REFUSED:
+        with pytest.raises(QueryError):
+            rows(world, f"SELECT id, {name} {versions} IS NULL")
+    names = ", ".join(name for name in TYPES if name not in REFUSED)
+    now = answer(world.readable, f"SELECT id, {names} FROM shop.a").rows.sort_by("id")
+    found = answer(world.readable, f"SELECT id, {names} {versions} IS NULL").rows
+    before = answer(world.readable, f"SELECT id + 100 AS id, {names} {versions} IS NOT NULL").rows
+    assert found.schema == now.schema
+    assert found.num_rows == count
+    assert found.sort_by("id").equals(now)
+    assert before.sort_by("id").select(now.column_names[1:]).equals(now.drop_columns("id"))
 
 
 def test_values_that_no_column_holds_are_refused(world: PastWorld) -> None:
@@ -262,7 +261,7 @@ def test_a_value_that_the_type_of_now_does_not_have_is_refused(world: PastWorld)
 def test_after_a_vacuum_and_at_earlier_moments(world: PastWorld) -> None:
     followed(world, CREATE, "INSERT INTO t VALUES (1, 'a', 1.5), (2, 'b', 2)")
     counts: dict[str, int] = {}
-    for number in range(3, 7):
+    for number in range(3, 5):
         followed(world, f"INSERT INTO t VALUES ({number}, 'c', 3)", f"DELETE FROM t WHERE id = {number - 2}")
         counts[executed(world)] = number
     mirror = Mirror.open(world.lake, world.name, TableName("shop", "t"))
@@ -270,7 +269,7 @@ def test_after_a_vacuum_and_at_earlier_moments(world: PastWorld) -> None:
     compact(mirror)
     vacuum(mirror.refreshed(), now_micros=time.time_ns() // 1000 + 10 * 3_600_000_000, retain_hours=0)
     followed(world, "INSERT INTO t VALUES (100, 'c', 3)")
-    for at, count in {**counts, executed(world): 7}.items():
+    for at, count in {**counts, executed(world): 5}.items():
         assert rows(world, "SELECT COUNT(*) FROM shop.t FOR SYSTEM_TIME ALL", at) == [(count,)]
 
 
