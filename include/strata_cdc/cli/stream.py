@@ -92,12 +92,12 @@ def stream(  # noqa: PLR0913  one for each option
         if hop:
             raise Usage("--hop leads from sources of a group to others", remedy="Name the group: --group.")
         chosen = settings.source(source)
-        _refuse_unmatched([chosen], table or (), names or (), follow=follow)
+        _report_unmatched([chosen], table or (), names or ())
         changes, begins = _of_source(chosen, start, until=until, follow=follow, tables=table or (), columns=names)
     else:
         if source is not None:
             raise Usage("--source and --group are two streams", remedy="Leave one of them out.")
-        _refuse_unmatched(settings.group(group).sources, table or (), names or (), follow=follow)
+        _report_unmatched(settings.group(group).sources, table or (), names or ())
         options = {"until": until, "follow": follow, "tables": table or (), "columns": names}
         changes, begins = _of_group(settings, group, start, hop or (), options)
     # A line that has begun is written to its end.
@@ -107,23 +107,16 @@ def stream(  # noqa: PLR0913  one for each option
     _write(changes)
 
 
-def _refuse_unmatched(
-    sources: Sequence[Source], tables: Sequence[str], columns: Sequence[str], *, follow: bool
-) -> None:
-    """Refuses names that nothing has; if the stream follows, they are reported, since a table may be made later."""
+def _report_unmatched(sources: Sequence[Source], tables: Sequence[str], columns: Sequence[str]) -> None:
+    """Reports names that nothing tracked has. They are not refused: a table may be made later, and one that is there
+    may not be tracked yet."""
     if not tables and not columns:
         return
     require_matchable(tables)
     from strata_cdc.selection.unmatched import unmatched_names
-    from strata_cdc.selection.wanted import NAMES_OF_TABLES
 
     for text in unmatched_names(sources, tables, columns):
-        if not follow:
-            raise Usage(
-                text,
-                remedy=f"{NAMES_OF_TABLES}. What has not been tracked is not known: `strata land`, `strata track`.",
-            )
-        say(f"strata: {text}; the stream has it once there is one", err=True)
+        say(f"strata: {text}", err=True)
 
 
 def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
