@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.errors import SourceDivergedError
+from tests.landing.landing import following
 from tests.mysql_server import start_server
 from tests.streams.world import World
 from tests.waiting import PATIENCE_SECONDS
@@ -54,7 +55,9 @@ def test_behind_what_has_landed(world: World):
     assert world.lines(until="landed") == whole
 
 
-def test_when_a_connection_is_made_again(world: World):
+@pytest.mark.parametrize("texts", ["", "u", "uvwxyabcd"], ids=["made again", "fewer numbers", "more numbers"])
+def test_connections_to_a_server_that_is_reset(world: World, texts: str):
+    """They are made again; or they wait until its file is longer than it was, and the server says nothing."""
     given, seen, ended = [], threading.Event(), []
     stream = world.stream(follow=True)
 
@@ -69,16 +72,20 @@ def test_when_a_connection_is_made_again(world: World):
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        assert seen.wait(PATIENCE_SECONDS)
-        world.server.run_sql("INSERT INTO d.t (b) VALUES ('w')")
-        # Without its connection it would end by what the server says of the reset.
-        go_back(world.server)
-        kill_dumps(world.server)
-        reader.join(PATIENCE_SECONDS)
+        with following(world.server, world.lake) as follower:
+            assert seen.wait(PATIENCE_SECONDS)
+            world.server.run_sql("INSERT INTO d.t (b) VALUES (REPEAT('w', 9999))")
+            follower.wait_for(lambda: follower.seen and follower.seen[-1].transactions == 6)
+            go_back(world.server, texts or "uvwxy")
+            if not texts:
+                kill_dumps(world.server)
+            reader.join(PATIENCE_SECONDS)
+            follower.thread.join(PATIENCE_SECONDS)
     finally:
         stream.close()
         reader.join(PATIENCE_SECONDS)
     assert len(ended) == 1
+    assert isinstance(follower.error, SourceDivergedError)
 
 
 def kill_dumps(server) -> None:

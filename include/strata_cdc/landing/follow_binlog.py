@@ -12,7 +12,7 @@ from strata_cdc.landing.land_binlog import Landing, landing_lock
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.landing_terms import FREE, LandingTerms
-from strata_cdc.landing.resume_landing import LandingGoal
+from strata_cdc.landing.resume_landing import LandingGoal, check_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,9 +81,11 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
 
     Raises:
         AlreadyRunningError: It has not landed after this many seconds.
+        SourceDivergedError: The server lacks what has landed.
         StrataError: The server or the lake does not answer.
     """
     goal = LandingGoal.from_server(address)
+    check_history(address, LandedStream.open(lake, source))
     until = time.monotonic() + seconds
     while not goal.is_reached(LandedStream.open(lake, source)):
         if time.monotonic() > until:

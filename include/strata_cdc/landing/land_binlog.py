@@ -14,17 +14,19 @@ from strata_cdc.binlog.protocol.source_lock import SourceLock
 from strata_cdc.binlog.sources.live import rotate_name, rotate_offset
 from strata_cdc.errors import SourceUnavailableError
 from strata_cdc.landing.cut_segments import SCAN_SECONDS, SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
+from strata_cdc.landing.history_watch import HistoryWatch
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landing_terms import FREE, LandingTerms, LandingThrottle
 from strata_cdc.landing.recorder import FileHead
-from strata_cdc.landing.resume_landing import open_resume
+from strata_cdc.landing.resume_landing import ByFile, open_resume
+from strata_cdc.position.binlog_position import BinlogPosition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.landing.first_landing import FirstMoment
-    from strata_cdc.landing.resume_landing import ByFile, ByGtid
+    from strata_cdc.landing.resume_landing import ByGtid
 
 _REPORT_SECONDS = 1.0
 _LOG_POSITION = slice(13, 17)
@@ -94,6 +96,9 @@ class Landing:
         self._binlog_file, self._offset = "", 0
         self.resume: ByGtid | ByFile
         """Where the connection continued, and what the server had executed when it was made."""
+        self._watch: HistoryWatch
+        self._began_after = 0
+        """Ordinal of the last transaction before this connection."""
         self._has_arrived = False
         self._until = Until.END_OF_BINLOG
         """Where a stream ends that lands what the server has executed by now."""
@@ -128,6 +133,8 @@ class Landing:
         stream = self._open()
 
         def at_item(item: EventBytes | Control | Quiet) -> bool:
+            if isinstance(item, Quiet):
+                self._watch.look(self._read_to())
             if time.monotonic() - self._reported >= _REPORT_SECONDS:
                 self._cutter.scan(_REPORT_SECONDS)
                 self._tell(is_idle=isinstance(item, Quiet))
@@ -138,6 +145,13 @@ class Landing:
             self._receive(stream, Until.CLOSED, at_item)
         finally:
             stream.close()
+
+    def _read_to(self) -> BinlogPosition | None:
+        """Up to where its files have been read; None before the first transaction of a connection by GTID: the one
+        before it may have landed from another server."""
+        shows_place = isinstance(self.resume, ByFile) or self._cutter.seq > self._began_after
+        file, offset = self._cutter.position() if shows_place else ("", 0)
+        return BinlogPosition.from_offset(file, offset) if file else None
 
     def _is_enough(self, item: EventBytes | Control | Quiet) -> bool:
         if self._until is Until.ENOUGH and not isinstance(item, EventBytes):
@@ -158,6 +172,7 @@ class Landing:
             raise
         # A storage engine sends only what is durable, which may be less than what the server has executed.
         self._until = Until.ENOUGH if server.binlog_engine else Until.END_OF_BINLOG
+        self._watch, self._began_after = HistoryWatch(self._address, server), self._cutter.seq
         self._server_now, self._server_asked = server.now, time.monotonic()
         self._expire_seconds = server.expire_seconds
         self._note_arrival()

@@ -21,6 +21,7 @@ from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import Transactions, Waiting
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, SourceUnavailableError
 from strata_cdc.landing.change_source import LandedSource
+from strata_cdc.landing.history_watch import HistoryWatch
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.last_transaction import LastTransaction, first_commit, prove_history
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -292,18 +293,22 @@ class LiveHandover:
             start = self._start(stream, server)
             self._opened = self._connected = True
             reached = self._reached
+            watch = HistoryWatch(self._options.address, server)
             items = stream.read_events(start, Until.CLOSED, after=reached.at)
             live = LiveSource(
                 items, reached.executed, server.uuid, after_seq=reached.seq, clock=reached.clock
             ).read_items()
+            shows_place = reached.by_file
             for item in live:
                 given = time.monotonic()
                 self._pass_head(item)
                 yield self._pass(item)
                 if isinstance(item, Transactions):
-                    self._last = LastTransaction.live(item, server.uuid)
+                    self._last, shows_place = LastTransaction.live(item, server.uuid), True
                     # What comes in this time waits in the socket.
                     time.sleep(max(0.0, given + self._options.gather_seconds - time.monotonic()))
+                elif isinstance(item, Waiting):
+                    watch.look(self._reached.at if shows_place else None)
         finally:
             stream.close()
         raise SourceUnavailableError("the server ended the stream", source=self._source)

@@ -16,6 +16,7 @@ from strata_cdc.binlog.protocol.replication import BinlogStream, Until
 from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
+from strata_cdc.landing.history_watch import HistoryWatch
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.schema.ddl.context import context_of, statement_text
@@ -62,6 +63,7 @@ class DdlWatch:
         landed = LandedStream.open(source.lake, source.name)
         self._exclude = SYSTEM_DATABASES | own_database(engine, landed.servers())
         self._stream: BinlogStream | None = None
+        self._history: HistoryWatch | None = None
         self._items: Iterator[Item] = iter(())
         self._executed: Executed | None = None
         """All transactions up to and including the last one whose notices were returned."""
@@ -142,6 +144,7 @@ class DdlWatch:
                 remedy="Its binlog was reset, or it is another server. Point the connection at a server that has them, "
                 "or give the new one a source of its own.",
             )
+        self._history = HistoryWatch(self._source.address, server)
         lost = server.purged - executed
         executed |= lost
         self._walked, self._executed = ExecutedBuilder(executed), executed
@@ -156,7 +159,11 @@ class DdlWatch:
         item = next(self._items, None)
         if item is None:
             raise SourceUnavailableError("the server ended the stream", source=self._source.name)
-        return self._notices(item) if isinstance(item, Transactions) else []
+        if isinstance(item, Transactions):
+            return self._notices(item)
+        if self._history is not None:
+            self._history.look(None)
+        return []
 
     def _notices(self, transactions: Transactions) -> list[NoticedDdl]:
         """The DDL of some transactions, in order."""
