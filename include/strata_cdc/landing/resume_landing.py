@@ -219,9 +219,9 @@ def refuse_lacking(landed: Executed, server: ServerState) -> None:
         raise SourceDivergedError(
             f"the server lacks transactions that have landed; it has {server.executed or 'none'}, landed are {landed}",
             gtid=str(lost),
-            remedy="Its binlog was reset, or it is another server than the one that was landed. Point the "
-            "connection at a server that has them, or land this server under another source name."
-            + (_STRICT if server.vendor is Vendor.MARIADB else ""),
+            remedy="A late replica will have them: run the same again then. Otherwise its binlog was reset, or it is "
+            "another server than the one that was landed: point the connection at a server that has them, or land this "
+            "server under another source name." + (_STRICT if server.vendor is Vendor.MARIADB else ""),
         )
 
 
