@@ -108,7 +108,7 @@ TABLES = [
 ]  # fmt: skip
 REFUSED = {
     "parts": "no log says which",
-    "Twin": "duckdb takes its name for that of shop.twin, now: `--table 'shop.Twin'` gives it alone",
+    "Twin": "duckdb takes its name for that of shop.twin, now: `--table shop.Twin` gives it alone",
     "twin": "duckdb takes its name for that of shop.Twin, now",
     "kin__changes": "duckdb takes its name for that of shop.kin, changes",
 }

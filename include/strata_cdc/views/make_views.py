@@ -18,6 +18,7 @@ from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
+from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
@@ -121,7 +122,7 @@ def with_names_of_their_own(made: Sequence[MadeView], dialect: Dialect) -> list[
             if other is not view:
                 refusals[id(view)] = (
                     f"{dialect.value} takes its name for that of {other.table}, {other.kind.value}: "
-                    f"`--table '{view.table}'` gives it alone, for a database of its own"
+                    f"`--table {pattern_word(view.table)}` gives it alone, for a database of its own"
                 )
     return [
         MadeView(view.table, view.kind, (), (refusals[id(view)],)) if id(view) in refusals else view for view in made
