@@ -4,6 +4,7 @@ Not here: the answers (`past/rows.py`, `past/first_rows.py`)."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.past.row_history import HistoryLine
+    from strata_cdc.past.row_history import HistoryChange, HistoryLine
     from strata_cdc.past.rows import BlamedRow, PastRows
     from strata_cdc.schema.model.definition import TableName
 
@@ -50,6 +51,8 @@ class ShownLine(Struct, frozen=True):
     text: str
     """The client's statement, the DDL, or why nothing is known."""
     values: tuple[ShownChangedValue, ...] = ()
+    key: tuple[str, ...] = ()
+    """The row's key after the change, as words of a command."""
 
 
 class ShownBlame(Struct, frozen=True):
@@ -181,7 +184,18 @@ def _line(line: HistoryLine, hidden: Collection[str], *, is_sink: bool) -> Shown
     at = f", row {line.binlog_pos:,}" if is_sink else f":{line.binlog_pos}"
     where = f"{line.binlog_file}{at}, {line.span.name}, version {line.span.version_id}"
     text = "" if hidden else line.statement.text or line.statement.unknown or ""
-    return ShownLine(line.op, line.committed_at, line.seq, line.gtid, where, text, tuple(values))
+    return ShownLine(line.op, line.committed_at, line.seq, line.gtid, where, text, tuple(values), _key_words(line))
+
+
+def _key_words(line: HistoryChange) -> tuple[str, ...]:
+    from strata_cdc.schema.model.types import Family, parse_column_type  # noqa: PLC0415  as above
+
+    def is_bytes(name: str) -> bool:
+        column = line.span.definition.column(name)
+        return column is not None and parse_column_type(column.column_type).kind.facts.family is Family.BYTES
+
+    # JSON has bytes in base64, a command in hexadecimal digits.
+    return tuple(f"0x{b64decode(value).hex()}" if is_bytes(name) else str(value) for name, value in line.key.items())
 
 
 def rows_at(source: Source, engine: sa.Engine, name: TableName, where: str, at: str) -> Any:
