@@ -106,6 +106,7 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
     assert [(line["column"], line["value"], line["cause"]["seq"]) for line in then] == [
         ("id", 5, 6), ("name", None, 6), ("cost", "3.00", 4), ("n", 7, 5),
     ]  # fmt: skip
+    assert "comes after `--`: `strata row blame ... -- -5`" in refused(capsys, "blame", "shop.u", "-5")
     assert "no row has this key" in refused(capsys, "blame", "shop.u", "77")
     assert "is called shop.u since transaction 8" in refused(capsys, "blame", "shop.t", "5")
     assert run(["row", "blame", "shop.u", "5"]) == 0

@@ -68,6 +68,7 @@ commands."""
 
 JSON_FLAG = "--json"
 _EXTRA_WORD = re.compile(r"unexpected extra argument\(s\) \((\S+)\)")
+_NEGATIVE = re.compile(r"no such option: -\d", re.IGNORECASE)
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 
@@ -153,6 +154,8 @@ def _remedy_of(error: Any, command: str) -> str:
     command = error.ctx.command_path if error.ctx else command
     extra = _EXTRA_WORD.search(error.format_message())
     options = {name for option in error.ctx.command.params for name in option.opts} if error.ctx else set()
+    if _NEGATIVE.search(error.format_message()):
+        return f"A value that begins with a minus comes after `--`: `{command} ... -- -5`."
     kind = "table" if extra and "." in extra[1] and "--table" in options else "source"
     if extra and f"--{kind}" in options:
         own = f"{command} --{kind} {shlex.quote(extra[1])}"

@@ -17,6 +17,7 @@ from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import KeyFilter
 from strata_cdc.past.key_texts import as_compared, has_spellings, texts_of_values, values_of_texts
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
+from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.layout import column_name
@@ -92,7 +93,8 @@ def key_columns_of(span: ChangeSpan) -> KeyColumns:
         raise Usage(
             "the table has no primary key, and no unique key without NULL: nothing identifies a row",
             table=str(span.name),
-            remedy="Choose changes by a condition: `--where \"name = 'a'\"`.",
+            remedy="Choose changes by a condition: "
+            f"`strata row history {table_word(span.name)} --where \"name = 'a'\"`.",
         )
     by_name = {fold_name(column.name): (column.name, at) for column, at in
                zip(span.definition.columns, span.ids, strict=True)}  # fmt: skip

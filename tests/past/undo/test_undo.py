@@ -33,11 +33,12 @@ T = TableName("shop", "t")
 def test_an_update_without_where_is_taken_back(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")
-    gtids = world.changed("UPDATE t SET c = 0")
+    gtids = world.changed("UPDATE t SET c = 0; UPDATE t SET b = 0")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
-    assert dict(report.written) == {("shop.t", "UPDATE"): 3}
-    assert "-- of 1 transaction: " in script
+    assert dict(report.written) == {("shop.t", "UPDATE"): 6}
+    listed = script.partition("-- of 2 transactions: ")[2].partition("\n")[0]
+    assert sorted(listed.split(", ")) == gtids.text.split(",")
     world.execute(script)
     assert world.rows("t") == before
 

@@ -20,6 +20,7 @@ from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
 from strata_cdc.past.undo.steps import Direction
 from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
 from strata_cdc.past.undo.undo import LISTED
+from strata_cdc.position.sets import DOMAIN_GTID, Gtid, GtidSet
 from strata_cdc.schema.model.create_sql import quoted
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from strata_cdc.past.undo.undo import ChangeScript, UndoReport
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
+_MOST_CHARACTERS: Final = 1000
+"""Of a GTID set in a comment."""
 _SQL_MODE: Final = (
     "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION"
 )
@@ -165,8 +168,7 @@ def header(report: UndoReport) -> Iterator[str]:
         yield comment(f"  {table}: {count} {kind}")
     gtids = list(report.gtids)
     if gtids:
-        more = ", ..." if len(gtids) > LISTED else ""
-        yield comment(f"of {counted(len(gtids), 'transaction')}: {', '.join(gtids[:LISTED])}{more}")
+        yield comment(f"of {counted(len(gtids), 'transaction')}: {_together(gtids)}")
     yield comment(f"Later changes of the same rows are known up to transaction {report.known_until} of the stream.")
     for note in report.notes:
         yield comment(f"Note: {note}")
@@ -174,6 +176,17 @@ def header(report: UndoReport) -> Iterator[str]:
     yield from _listed("Conflicts, which are not overwritten", conflicts, report.conflict_count)
     reasons = [f"{counted(count, 'change')} of {table}: {why}" for (table, why), count in report.skipped.items()]
     yield from _listed("Skipped", reasons[:LISTED], len(reasons))
+
+
+def _together(gtids: list[str]) -> str:
+    """Transactions as a GTID set; those of MariaDB, whose sets have all before them too, one by one."""
+    if any(DOMAIN_GTID.fullmatch(gtid) for gtid in gtids):
+        return ", ".join(gtids[:LISTED]) + (", ..." if len(gtids) > LISTED else "")
+    made = GtidSet().builder()
+    for gtid in gtids:
+        made.add(Gtid.parse(gtid))
+    text = str(made.build())
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
 
 
 def _listed(title: str, lines: list[str], count: int) -> Iterator[str]:
