@@ -94,6 +94,15 @@ def test_a_row_under_all_of_its_keys_and_names(world: PastWorld, capsys: pytest.
     assert shown.err == "5 changes\n"
 
 
+def test_a_name_of_two_lines_is_shown_in_one(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql("CREATE TABLE odd (id INT PRIMARY KEY, `a\nb` INT); INSERT INTO odd VALUES (1, 2)", "shop")
+    world.publish()
+    assert asked(capsys, "history", "shop.odd", "1")[0]["after"] == {"id": 1, "a\nb": 2}
+    assert run(["row", "history", "shop.odd", "1"]) == run(["schema", "history", "--table", "shop.odd"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert {r"  a\nb  2", r"  + column a\nb int"} <= set(shown)
+
+
 def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
     world.server.run_sql(LIFE, "shop")
     world.publish()

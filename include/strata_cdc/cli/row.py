@@ -13,7 +13,7 @@ from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say, say_exactly
 from strata_cdc.counted import counted
-from strata_cdc.errors import Usage
+from strata_cdc.errors import Usage, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -164,7 +164,7 @@ def _show_history(lines: Iterable[HistoryLine], commits: CommitPlaces | None) ->
         number = line.number if isinstance(line, HistoryChange) else 0
         for text in history_text(line, shows_number=number > 1, commits=commits):
             if text.strip():
-                say(text)
+                say(one_line(text))
     say(counted(changes, "change") if changes else "no change of such a row is known", err=True)
 
 
@@ -172,7 +172,7 @@ def _show_blame(row: BlamedRow, commits: CommitPlaces | None) -> None:
     from strata_cdc.past.row_texts import blame_text
 
     for text in blame_text(row, commits):
-        say(text)
+        say(one_line(text))
     say(f"{row.table} as of transaction {row.moment.seq:,}", err=True)
 
 
@@ -185,14 +185,14 @@ def _show_diff(differences: TableDiff) -> None:
         say(f"the table was {differences.before.name}")
     for column in differences.columns:
         if column.before is None or column.after is None:
-            say(f"column {'+' if column.before is None else '-'} {column.after or column.before}")
+            say(one_line(f"column {'+' if column.before is None else '-'} {column.after or column.before}"))
         else:
-            say(f"column ~ {column.before} -> {column.after}")
+            say(one_line(f"column ~ {column.before} -> {column.after}"))
     before = (differences.before or differences.after).definition
     seen = dict.fromkeys(("added", "removed", "changed"), 0)
     for row in differences.rows:
         seen[row.kind] += 1
         for text in difference_text(row, before, differences.after.definition):
-            say(text)
+            say(one_line(text))
     words = ", ".join(f"{number:,} {kind}" for kind, number in seen.items())
     say(f"{words} between transactions {differences.first.seq:,} and {differences.second.seq:,}", err=True)

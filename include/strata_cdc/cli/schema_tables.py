@@ -10,6 +10,7 @@ from rich.table import Table
 
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.clock import second_text
+from strata_cdc.errors import one_line
 from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.history.historian import Gap
 
@@ -100,7 +101,7 @@ def print_differences(differences: Sequence[TableDifference]) -> None:
 def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
     for text in texts:
         colour = _COLOURS.get(text[0], "default")
-        console.print(f"  [{colour}]{escape(text)}[/{colour}]", highlight=False)
+        console.print(f"  [{colour}]{escape(one_line(text))}[/{colour}]", highlight=False)
 
 
 def _print_effect(console: Terminal, effect: RowEffect | None) -> None:
