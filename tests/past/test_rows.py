@@ -193,6 +193,10 @@ def test_conditions_and_tables_without_a_key(world: PastWorld, capsys: pytest.Ca
     world.update()
     assert ops(asked(capsys, "history", "shop.t", "--where", "m = 1")) == ["insert", "ALTER", "update"]
     assert ops(asked(capsys, "history", "shop.t", "--where", "name = 'b'")) == ["insert", "ALTER", "delete"]
+    assert run(["row", "history", "shop.t", "--where", "m > 0"]) == 0
+    shown = capsys.readouterr().out
+    assert "\n  name  'a'\n  m  1 -> 5\n" in shown
+    assert "\n  name  'b'\n  m  2\n  statement: not logged" in shown
     differences = asked(capsys, "diff", "shop.t", "--from", before)[1:]
     assert [(line["kind"], line.get("before"), line.get("after")) for line in differences] == [
         ("removed", {"name": "a", "n": 1}, None),

@@ -219,7 +219,8 @@ def _change_text(line: HistoryChange, *, shows_number: bool) -> Iterator[str]:
     older = "  (the row is older than the changes)" if line.is_first else ""
     yield f"{_time_shown(line.committed_at)}  {line.op.upper()}{number}  {_place(line)}{older}"
     definition = line.span.definition
-    for name, value in line.key.items():
+    # Without a key, the whole row says which it is.
+    for name, value in (line.key or line.before or {}).items():
         if name not in line.changed:
             yield f"  {name}  {value_text(value, definition.column(name))}"
     for column, changed in line.changed.items():
