@@ -138,7 +138,8 @@ def _moment_of_time(lake: str, stream: LandedStream, time: int) -> PastMoment:
             f"the stream has landed up to {from_micros(known)}, and more may have been committed by "
             f"{from_micros(time)}",
             source=stream.source,
-            remedy="Run `strata run`, or leave the moment out for the newest state of the mirrors.",
+            remedy="`strata run` lands what is newer. If the server has committed nothing, leave the moment out: "
+            "that is the newest state of the mirrors.",
         )
     seq = stream.seq_before(time + 1)
     return PastMoment(seq, str(stream.executed_at(seq)))
