@@ -43,7 +43,7 @@ def pack(wheel: Path, folder: Path) -> Path:
     subprocess.run(install, check=True)
     # pip compiles what it installs, uv does not, and each executor would compile its own copy.
     subprocess.run([str(packed / "bin" / "python"), "-c", USED], check=True)
-    # Each driver and each executor unpacks it: by programs and not in Java only if its name ends so.
+    # Not compressed, because each driver and each executor unpacks it; a .tar is unpacked by Java, without links.
     archive = folder / "environment.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=0) as file:
         file.add(packed, ".")
@@ -106,7 +106,8 @@ class Apart:
             "spark.cores.max": str(2 * SLOTS),
             "spark.executor.cores": str(SLOTS),
             "spark.executor.memory": "700m",
-            "spark.executor.extraJavaOptions": QUICK,
+            # In their own folders, where the worker deletes them.
+            "spark.executor.extraJavaOptions": f"{QUICK} -Djava.io.tmpdir=.",
             "spark.speculation": "true",
             "spark.speculation.multiplier": "1.1",
             "spark.speculation.quantile": "0.1",
