@@ -130,6 +130,10 @@ class _Listings:
         self._former: dict[str, tuple[_Object | None, int]] = {}
         """By path, with the bucket: what is listed, None for nothing, and in how many more answers."""
 
+    def __bool__(self) -> bool:
+        """Whether a listing may answer so."""
+        return bool(self._former)
+
     def note(self, former: dict[str, _Object | None], answers: int) -> None:
         for path, listed in former.items():
             # What was not listed before it changed again was not listed at all.
@@ -253,7 +257,7 @@ def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the ha
             if status < _FAILED and former:
                 with known.lock:
                     known.listings.note(former, int(process))
-            if "list-type=2" in self.path:
+            if "list-type=2" in self.path and known.listings:
                 fault, content = self._late(fault, content)
             is_cut = fault == "cut" and len(content) > 1 and self.command != "HEAD"
             self._note(body, content[: len(content) // 2] if is_cut else content, status, fault)
