@@ -124,9 +124,18 @@ def with_names_of_their_own(made: Sequence[MadeView], dialect: Dialect) -> list[
                     f"{dialect.value} takes its name for that of {other.table}, {other.kind.value}: "
                     f"`--table {pattern_word(view.table)}` gives it alone, for a database of its own"
                 )
-    return [
-        MadeView(view.table, view.kind, (), (refusals[id(view)],)) if id(view) in refusals else view for view in made
-    ]
+    preparations: dict[TableName, tuple[str, ...]] = {}
+    kept: list[MadeView] = []
+    for view in made:
+        if id(view) in refusals:
+            # What comes before its own statement prepares the other views of the table, too.
+            preparations[view.table] = view.statements[:-1]
+            kept.append(MadeView(view.table, view.kind, (), (refusals[id(view)],)))
+        elif view.statements:
+            kept.append(replace(view, statements=(*preparations.get(view.table, ()), *view.statements)))
+        else:
+            kept.append(view)
+    return kept
 
 
 def member_name(name: TableName, member: str) -> TableName:
