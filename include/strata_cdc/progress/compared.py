@@ -3,7 +3,6 @@ Not here: comparing (`quality/reconcile/`), what is stored of it (`store/compari
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.store.comparisons import ComparisonLedger, TableComparison
 from strata_cdc.store.database import open_store
+from strata_cdc.store.store_threads import StoreThreads
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
@@ -82,11 +82,10 @@ class TablesAtEnd(Struct, frozen=True):
         """From the store, in which the source need not be."""
         store = SchemaStore(engine)
         position = store.position(source)
-        # With 10,000 tables each of the two takes tenths of a second, most of it the store's own.
-        with ThreadPoolExecutor(1, thread_name_prefix="totals") as beside:
-            totals = beside.submit(TableIntervalLedger(engine).totals, source)
+        with StoreThreads(engine) as threads:
+            totals = threads.begin(TableIntervalLedger(engine).totals, source)
             tables = {} if position is None else dict(History(store, source).names(AtSeq(position.seq)))
-            return cls(tables, totals.result())
+            return cls(tables, totals())
 
     def published(self) -> set[str]:
         """The tables that have published rows."""

@@ -112,18 +112,7 @@ def make_views(
 def with_names_of_their_own(made: Sequence[MadeView], dialect: Dialect) -> list[MadeView]:
     """The views without those that the engine does not tell apart, such as those of T and t, or the changes of `a` and
     the rows of a table `a__changes`: each would replace the one before it."""
-    by_name: dict[str, list[MadeView]] = {}
-    for view in made:
-        for name in view.names:
-            by_name.setdefault(name.lower(), []).append(view)
-    refusals: dict[int, str] = {}
-    for views in by_name.values():
-        for view, other in zip(views, views[1:] + views[:1], strict=True):
-            if other is not view:
-                refusals[id(view)] = (
-                    f"{dialect.value} takes its name for that of {other.table}, {other.kind.value}: "
-                    f"`--table {pattern_word(view.table)}` gives it alone, for a database of its own"
-                )
+    refusals = _refusals(made, dialect)
     preparations: dict[TableName, tuple[str, ...]] = {}
     kept: list[MadeView] = []
     for view in made:
@@ -131,11 +120,25 @@ def with_names_of_their_own(made: Sequence[MadeView], dialect: Dialect) -> list[
             # What comes before its own statement prepares the other views of the table, too.
             preparations[view.table] = view.statements[:-1]
             kept.append(MadeView(view.table, view.kind, (), (refusals[id(view)],)))
-        elif view.statements:
-            kept.append(replace(view, statements=(*preparations.get(view.table, ()), *view.statements)))
         else:
-            kept.append(view)
+            before = preparations.get(view.table, ()) if view.statements else ()
+            kept.append(replace(view, statements=(*before, *view.statements)))
     return kept
+
+
+def _refusals(made: Sequence[MadeView], dialect: Dialect) -> dict[int, str]:
+    """Why views cannot be made beside others of the same name, by their ids."""
+    by_name: dict[str, list[MadeView]] = {}
+    for view in made:
+        for name in view.names:
+            by_name.setdefault(name.lower(), []).append(view)
+    return {
+        id(view): f"{dialect.value} takes its name for that of {other.table}, {other.kind.value}: "
+        f"`--table {pattern_word(view.table)}` gives it alone, for a database of its own"
+        for views in by_name.values()
+        for view, other in zip(views, views[1:] + views[:1], strict=True)
+        if other is not view
+    }
 
 
 def member_name(name: TableName, member: str) -> TableName:
