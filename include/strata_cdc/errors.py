@@ -180,8 +180,9 @@ class StrataError(Exception):
             if text
         ]
         where = f" ({', '.join(details)})" if details else ""
-        said = f"{self.message}{where}"
-        return printable(said + "." * (not said.endswith("?")) + (f" {self.remedy}" if self.remedy else ""))
+        sentence = f"{self.message}{where}"
+        end = "" if sentence.endswith("?") else "."
+        return printable(f"{sentence}{end}" + (f" {self.remedy}" if self.remedy else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled by their positional args alone, and Spark sends them between processes.

@@ -72,14 +72,14 @@ def _add_columns(
     names: dict[str, str], store: SchemaStore, source: str, tables: Collection[TableName], columns: Sequence[str]
 ) -> None:
     """Adds the names of columns that tables ever had, until it has the given ones."""
-    for some in _parts(sorted(tables)):
+    for some in _batches(sorted(tables)):
         if all(fold_name(column) in names for column in columns):
             return
         for known in columns_by_name(store, source, some):
             names |= {fold_name(name): name for _, name in known}
 
 
-def _parts(tables: Sequence[TableName]) -> Iterator[Sequence[TableName]]:
+def _batches(tables: Sequence[TableName]) -> Iterator[Sequence[TableName]]:
     for at in range(0, len(tables), _AT_ONCE):
         yield tables[at : at + _AT_ONCE]
 
