@@ -115,8 +115,9 @@ def source(
     dump: Callable[[Peer], None] = lambda _: None, *, gtid_mode: str = "ON", executed: str = f"{SERVER}:1-9", **replies
 ) -> Callable[[Peer], None]:
     """A source that answers as MySQL does until it is asked for its stream; `replies` are rows by a word of a query."""
-    state = (SERVER, "9.7.4", gtid_mode, 1, executed, "", 1_700_000_000)
-    known = {"GET_LOCK": [(1, 7)], "server_uuid": [state], "BINARY LOGS": [("binlog.000001", 157)], **replies}
+    state = (SERVER, "9.7.4", gtid_mode, 1, "", 1_700_000_000_000_000)
+    known = {"GET_LOCK": [(1, 7)], "server_uuid": [state], "gtid_purged": [(executed, "")]}
+    known |= {"BINARY LOGS": [("binlog.000001", 157)], **replies}
 
     def serve(peer: Peer) -> None:
         peer.log_in()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.protocol.connection import ServerAddress
-from strata_cdc.binlog.protocol.server_clocks import Clocks, Server, ServerMoment, corrections, owned_gtids
+from strata_cdc.binlog.protocol.server_clocks import Clocks, Server, ServerMoment, corrections
 from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
@@ -118,16 +118,6 @@ def test_the_groups_time_drifts_with_its_clocks():
         for name in "abc":
             found.note(name, moment(at * STEP * 6 // 10))
     assert {one.amount for one in found.corrections.values()} == {0}
-
-
-def test_what_a_server_owns():
-    text = f"{UUID}:23#7:25#8,\n{UUID.replace('3', '4')}:tagged:5#9"
-    assert [str(gtid) for gtid in owned_gtids(text)] == [
-        f"{UUID}:23",
-        f"{UUID}:25",
-        f"{UUID.replace('3', '4')}:tagged:5",
-    ]
-    assert owned_gtids("") == []
 
 
 @pytest.mark.mysql

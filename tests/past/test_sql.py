@@ -21,6 +21,7 @@ from strata_cdc.cli.main import run
 from strata_cdc.clock import from_micros
 from strata_cdc.errors import PastUnknownError, QueryError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.landing.land_state import read_state
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.compact import compact, vacuum
 from strata_cdc.mirrors.table import Mirror
@@ -102,6 +103,16 @@ def test_a_moment_is_the_last_transaction_up_to_a_time(world: PastWorld) -> None
         assert rows(world, "SELECT COUNT(*) FROM shop.t", earlier) == [(seq - 3,)]
     with pytest.raises(PastUnknownError, match="may have been committed"):
         rows(world, "SELECT COUNT(*) FROM shop.t", "2200-01-01 00:00:00")
+    # Nothing was committed since, and the landing of an idle server shows that.
+    world.publish()
+    landing = read_state(world.lake, world.name)
+    assert landing is not None
+    assert landing.complete is not None
+    assert landing.complete.time > stream[-1]
+    idle = str(from_micros(landing.complete.time - 1).replace(tzinfo=None))
+    assert rows(world, "SELECT COUNT(*) FROM shop.t", idle) == [(5,)]
+    with pytest.raises(PastUnknownError, match="may have been committed"):
+        rows(world, "SELECT COUNT(*) FROM shop.t", str(from_micros(landing.complete.time).replace(tzinfo=None)))
     with pytest.raises(Usage, match="never was"):
         rows(world, "SELECT COUNT(*) FROM shop.t", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3")
     with pytest.raises(Usage, match="neither a time, nor a GTID set"):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata_cdc.errors import InvalidGtidSetError
+from strata_cdc.position.owned import owned_gtids
 from strata_cdc.position.sets import MAX_GNO, Gtid, GtidSet, GtidSetBuilder, Sid
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -198,3 +199,13 @@ def test_the_server_reads_the_same_texts(mysql_server, text):
     except InvalidGtidSetError:
         found = None
     assert found == expected
+
+
+def test_gtids_that_a_server_shows_as_owned():
+    text = f"{A}:23#7:25#8,\n{B}:tagged:5#9"
+    assert [str(gtid) for gtid in owned_gtids(text)] == [
+        f"{A}:23",
+        f"{A}:25",
+        f"{B}:tagged:5",
+    ]
+    assert owned_gtids("") == []

@@ -37,17 +37,20 @@ class HistoryWatch:
         """What it has reported as executed: a transaction may be sent before that."""
         self._looked = time.monotonic()
 
-    def look(self, at: BinlogPosition | None) -> None:
+    def look(self, at: BinlogPosition | None) -> ServerState | None:
         """To be called while nothing comes; queries the server if the last query was some time ago.
 
         Args:
             at: Up to where its files have been read over this connection; None if nothing shows that.
 
+        Returns:
+            The server's state; None if it was not queried, or did not answer, or another server did.
+
         Raises:
             SourceDivergedError: It no longer has what it had.
         """
         if time.monotonic() - self._looked < SECONDS:
-            return
+            return None
         self._looked = time.monotonic()
         try:
             with closing(BinlogStream.open(self._address)) as stream:
@@ -55,10 +58,10 @@ class HistoryWatch:
                 end = None if at is None or server.binlog_engine else stream.files().end
         except StrataError:
             # The connection that waits will report it.
-            return
+            return None
         if server.uuid != self._uuid:
             # Another server has the address by now, and this one may still send.
-            return
+            return None
         if end is not None and at is not None and end < at:
             raise SourceDivergedError(
                 f"the server's binlog ends at {end}, and it was read up to {at}",
@@ -74,3 +77,4 @@ class HistoryWatch:
                 remedy=_REMEDY,
             )
         self._had = server.executed
+        return server

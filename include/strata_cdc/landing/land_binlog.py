@@ -15,7 +15,7 @@ from strata_cdc.binlog.sources.live import rotate_name, rotate_offset
 from strata_cdc.errors import SourceUnavailableError
 from strata_cdc.landing.cut_segments import SCAN_SECONDS, SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata_cdc.landing.history_watch import HistoryWatch
-from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
+from strata_cdc.landing.land_state import CompleteUntil, Doing, LandNotes, LandProgress
 from strata_cdc.landing.landing_terms import FREE, LandingTerms, LandingThrottle
 from strata_cdc.landing.recorder import FileHead
 from strata_cdc.landing.resume_landing import ByFile, open_resume
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.landing.first_landing import FirstMoment
     from strata_cdc.landing.resume_landing import ByGtid
 
@@ -102,8 +103,9 @@ class Landing:
         self._has_arrived = False
         self._until = Until.END_OF_BINLOG
         """Where a stream ends that lands what the server has executed by now."""
-        self._server_now = 0
-        self._expire_seconds: int | None = None
+        self._server: ServerState
+        """When the connection was made; while it is quiet, as it was queried last."""
+        self._complete: CompleteUntil | None = None
         self._server_asked = self._reported = time.monotonic()
 
     def run(self) -> None:
@@ -134,7 +136,7 @@ class Landing:
 
         def at_item(item: EventBytes | Control | Quiet) -> bool:
             if isinstance(item, Quiet):
-                self._watch.look(self._read_to())
+                self._look_at_server()
             if time.monotonic() - self._reported >= _REPORT_SECONDS:
                 self._cutter.scan(_REPORT_SECONDS)
                 self._tell(is_idle=isinstance(item, Quiet))
@@ -145,6 +147,18 @@ class Landing:
             self._receive(stream, Until.CLOSED, at_item)
         finally:
             stream.close()
+
+    def _look_at_server(self) -> None:
+        server = self._watch.look(self._read_to())
+        if server is not None:
+            self._server, self._server_asked = server, time.monotonic()
+            self._note_complete()
+
+    def _note_complete(self) -> None:
+        """If all that the server had committed when it was queried last has arrived, it is complete up to then."""
+        committed = self._server.committed
+        if committed is not None and committed <= self._cutter.executed():
+            self._complete = CompleteUntil(self._server.now, self._cutter.seq)
 
     def _read_to(self) -> BinlogPosition | None:
         """Up to where its files have been read; None before the first transaction of a connection by GTID: the one
@@ -173,9 +187,9 @@ class Landing:
         # A storage engine sends only what is durable, which may be less than what the server has executed.
         self._until = Until.ENOUGH if server.binlog_engine else Until.END_OF_BINLOG
         self._watch, self._began_after = HistoryWatch(self._address, server), self._cutter.seq
-        self._server_now, self._server_asked = server.now, time.monotonic()
-        self._expire_seconds = server.expire_seconds
+        self._server, self._server_asked = server, time.monotonic()
         self._note_arrival()
+        self._note_complete()
         self._tell(is_idle=self._has_arrived)
         return stream
 
@@ -202,6 +216,7 @@ class Landing:
         finally:
             cutter.discard()
         self._note_arrival()
+        self._note_complete()
         self._tell(is_idle=self._has_arrived)
 
     def _look(self, max_seconds: float = SCAN_SECONDS) -> None:
@@ -240,7 +255,7 @@ class Landing:
         cutter = self._cutter
         self._reported = now = time.monotonic()
         landed = cutter.seq - cutter.before.seq
-        server_now = self._server_now + (now - self._server_asked) * 1e6
+        server_now = self._server.now + (now - self._server_asked) * 1e6
         behind = 0.0 if is_idle or not cutter.clock else max(0.0, (server_now - cutter.clock) / 1e6)
         self._notes.tell(
             LandProgress(
@@ -249,6 +264,7 @@ class Landing:
                 bytes=cutter.landed_bytes,
                 clock=cutter.clock,
                 lag_seconds=round(behind, 3),
-                expire_seconds=self._expire_seconds,
+                expire_seconds=self._server.expire_seconds,
+                complete=self._complete,
             )
         )

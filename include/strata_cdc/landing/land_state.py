@@ -38,6 +38,15 @@ class Doing(StrEnum):
     FAILED = "failed"
 
 
+class CompleteUntil(Struct, frozen=True):
+    """A time before which nothing was committed that has not landed."""
+
+    time: int
+    """By the server's clock, microseconds UTC."""
+    seq: int
+    """Ordinal of the last transaction that had landed then."""
+
+
 class LandProgress(Struct, frozen=True):
     """How far a landing is."""
 
@@ -52,6 +61,8 @@ class LandProgress(Struct, frozen=True):
     a TiCDC sink to now; None for files."""
     expire_seconds: int | None = None
     """Seconds after a binlog's last event until the server may delete it; None: it does not delete it, or for files."""
+    complete: CompleteUntil | None = None
+    """The newest that is known; None of files, and of a server that does not show it (`ServerState.committed`)."""
 
     def __str__(self) -> str:
         lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s late"
@@ -75,6 +86,8 @@ class LandState(Struct, frozen=True):
     lag_seconds: float | None
     error: str | None = None
     expire_seconds: int | None = None
+    """As in `LandProgress`."""
+    complete: CompleteUntil | None = None
     """As in `LandProgress`."""
 
 
@@ -142,7 +155,15 @@ class LandNotes:
         last = self._last
         at = now_micros()
         state = LandState(
-            doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error, last.expire_seconds
+            doing,
+            at,
+            self._origin,
+            last.transactions,
+            last.bytes,
+            last.lag_seconds,
+            error,
+            last.expire_seconds,
+            last.complete,
         )
         try:
             self._folder.write(STATE_FILE, msgspec.json.encode(_StoredState(**asdict(state))))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.clock import from_micros, to_micros
 from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, StreamHoleError, Usage
-from strata_cdc.landing.clock_readings import clock_readings
+from strata_cdc.landing.land_state import read_state
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.executed import parse_executed
@@ -149,5 +149,7 @@ def _known_until(lake: str, stream: LandedStream) -> int:
     """The time before which all transactions have landed, microseconds UTC."""
     if not stream.has_server:
         return max(stream.clock, landed_until(stream) - 1)
-    read = [reading.begin for reading in clock_readings(lake, stream.source) if reading.seq == stream.last_seq]
-    return max([stream.clock, *read])
+    landing = read_state(lake, stream.source)
+    complete = None if landing is None else landing.complete
+    # It is stored while a segment may still be open.
+    return stream.clock if complete is None or complete.seq > stream.last_seq else max(stream.clock, complete.time)

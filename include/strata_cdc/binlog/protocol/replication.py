@@ -39,6 +39,7 @@ from strata_cdc.errors import (
 )
 from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.owned import owned_gtids, with_gtids
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -62,6 +63,8 @@ _ANNOTATE_ROWS = 0x02
 _BY_GTID = 0x04
 _MARIADB_CAPABILITY = 4
 """The replica reads MariaDB's GTID events (sql/slave.h, MARIA_SLAVE_CAPABILITY_GTID); else the server rewrites them."""
+_NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+"""Not by the local time, which comes twice when clocks are put back."""
 _HEARTBEAT_SECONDS = 5
 """With heartbeats the server also notices that its reader is gone. Each heartbeat wakes a waiting reader."""
 _WAIT_SECONDS = 0.5
@@ -99,6 +102,9 @@ class ServerState(Struct, frozen=True):
     """Seconds after a binlog's last event until the server may delete the file; None: not by itself."""
     server_id: int = 0
     """MariaDB: its number among the servers that replicate from each other."""
+    committed: Executed | None = None
+    """Holds each transaction whose time of commit is before `now`; None if the server does not show which: MariaDB logs
+    the time of a session, servers before 8.0.1 that of the statement, and only a GTID shows what commits just now."""
     binlog_engine: str = ""
     """MariaDB: the storage engine that keeps the binlog; empty if it lies in files. Such a server does not say what it
     has purged: `purged` is empty, and a request for what is gone is refused."""
@@ -115,15 +121,20 @@ class ServerState(Struct, frozen=True):
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.version, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin,"
-                " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, UNIX_TIMESTAMP(NOW(6))"
+                f" @@GLOBAL.gtid_owned, {_NOW}"
             )
-            server_uuid, version, gtid_mode, log_bin, executed, purged, now = cursor.fetchone()
+            server_uuid, version, gtid_mode, log_bin, owned, now = cursor.fetchone()
+            # After the clock and what is owned: see `owned_gtids`.
+            cursor.execute("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")
+            executed, purged = map(parse_executed, cursor.fetchone())
             cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", ((*VARIABLES, *hosting.VARIABLES),))
             variables = {str(name): str(value) for name, value in cursor.fetchall()}
         kept = _kept_seconds(connection, variables)
         _require_binlog(log_bin)
-        sets = parse_executed(executed), parse_executed(purged)
-        return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
+        mode, committed = str(gtid_mode).upper(), None
+        if mode == "ON" and Flavour.parse(version).is_mysql(8, 0, 1):
+            committed = with_gtids(executed, owned_gtids(owned))
+        return cls(server_uuid, version, mode, executed, purged, int(now), kept, committed=committed)
 
     @classmethod
     def _read_mariadb(cls, connection: pymysql.Connection[Any]) -> Self:
@@ -131,7 +142,7 @@ class ServerState(Struct, frozen=True):
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT @@GLOBAL.server_uid, @@GLOBAL.server_id, @@GLOBAL.version, @@GLOBAL.log_bin,"
-                " @@GLOBAL.gtid_binlog_pos, UNIX_TIMESTAMP(NOW(6))"
+                f" @@GLOBAL.gtid_binlog_pos, {_NOW}"
             )
             identity, server_id, version, log_bin, executed, now = cursor.fetchone()
             _require_binlog(log_bin)
@@ -143,7 +154,7 @@ class ServerState(Struct, frozen=True):
                 cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (files.begin.file, FIRST_OFFSET))
                 [purged] = cursor.fetchone()
         sets = parse_executed(str(executed)), parse_executed(str(purged or ""))
-        return cls(identity, version, "ON", *sets, int(now * 1_000_000), expire_seconds(variables), server_id, engine)
+        return cls(identity, version, "ON", *sets, int(now), expire_seconds(variables), server_id, None, engine)
 
     @property
     def vendor(self) -> Vendor:

@@ -25,7 +25,7 @@ from strata_cdc.binlog.protocol.connection import connect, server_errors
 from strata_cdc.binlog.protocol.replication import is_mariadb
 from strata_cdc.errors import SourceSettingsError, SourceUnavailableError, StrataError
 from strata_cdc.position.executed import NOTHING, parse_executed
-from strata_cdc.position.sets import Gtid
+from strata_cdc.position.owned import owned_gtids, with_gtids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -320,9 +320,7 @@ class Server:
         state, everything = _MARIADB if self._is_mariadb else _MYSQL
         with self._connection.cursor() as cursor:
             before = local_micros()
-            # A transaction owns its GTID before the time of its commit is written into the binlog, and until it is in
-            # gtid_executed (8.0 on, sql/binlog.cc, `process_flush_stage_queue`). So whatever was committed before the
-            # first statement began is in one of the two, if they are read in this order.
+            # In this order: see `owned_gtids`.
             cursor.execute(state)
             [answer] = cursor.fetchone() or ("0;;;",)
             after = local_micros()
@@ -336,23 +334,6 @@ class Server:
             )
         if executed != self._executed[0]:
             self._executed = executed, parse_executed(executed)
-        with_owned = self._executed[1]
-        for gtid in owned_gtids(owned):
-            with_owned = with_owned.add(gtid)
+        with_owned = with_gtids(self._executed[1], owned_gtids(owned))
         ahead, bound = int(clock) - (before + after) // 2, (after - before + 1) // 2
         return ServerMoment(int(clock), with_owned, ahead, bound, uuid, not self._is_mariadb)
-
-
-def owned_gtids(text: str) -> list[Gtid]:
-    """Reads `gtid_owned`: `UUID:NUMBER#THREAD:NUMBER#THREAD, UUID:TAG:NUMBER#THREAD`."""
-    gtids = []
-    for server in filter(None, (part.strip() for part in text.split(","))):
-        uuid, *rest = server.split(":")
-        tag = ""
-        for part in rest:
-            number, mark, _ = part.partition("#")
-            if not mark:
-                tag = f"{part}:"
-            else:
-                gtids.append(Gtid.parse(f"{uuid}:{tag}{number}"))
-    return gtids
