@@ -15,7 +15,14 @@ from strata_cdc.landing import checked
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.schema.history.snapshot import SchemaSnapshot
 from strata_cdc.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
-from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence, SessionTables, TemporarySessions
+from strata_cdc.schema.history.versions import (
+    Confirmation,
+    DatabaseEntry,
+    NamePresence,
+    SessionTables,
+    TemporarySessions,
+    VersionPosition,
+)
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.view import ViewDefinition
 from strata_cdc.store.database import open_store, reading, writing
@@ -51,6 +58,11 @@ WRITTEN: list[tuple[str, Any]] = [
     (
         '{"gtid_executed": "u:1", "run": "r", "schema_versions": [1], "by_version": [[1, 5, 400]]}',
         PublishedDetails("u:1", "r", (1,), (VersionRows(1, 5, 400),)),
+    ),
+    (
+        '{"position": {"seq": 3, "statement_no": 0, "gtid_executed": "u:1-2", "committed_at": 5, "binlog_file": null, '
+        '"binlog_pos": null}, "seen_databases": ["d"], "unconfirmed": [{"database": "d", "table": "t"}]}',
+        Confirmation(VersionPosition(3, 0, "u:1-2", 5), frozenset({"d"}), frozenset({TableName("d", "t")})),
     ),
 ]
 
@@ -102,7 +114,7 @@ CONTENT = {
     "hidden": ["no sight of e"],
 }
 POSITION = {"position": "binlog.000003:157", "server_uuid": "u"}
-LATER = {"cascades": [["d", "t"]], "doubtful": [["d", "t", "it cannot be asked"]], "seq": 0}
+LATER = {"cascades": [["d", "t"]], "doubtful": [["d", "t", "it cannot be asked"]], "seq": 0, "confirmed": None}
 TEXTS = {
     "view_texts": [
         {

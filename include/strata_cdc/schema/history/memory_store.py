@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from strata_cdc.errors import AlreadyRunningError
 from strata_cdc.schema.history.versions import (
     Before,
+    Confirmation,
     DatabaseEntry,
     StoredEntry,
     StoredView,
@@ -107,6 +108,10 @@ class MemoryStore:
     def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:  # noqa: ARG002 - the contract's
         """None: snapshots are only taken with a permanent store."""
         return []
+
+    def confirmation(self, source: str) -> Confirmation | None:  # noqa: ARG002 - the contract's
+        """None, for the same reason."""
+        return None
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
         """As `VersionStore.timeline`."""

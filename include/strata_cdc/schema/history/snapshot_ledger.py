@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.schema.history.snapshot import APPLIED, PENDING, SchemaSnapshot
-from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence
+from strata_cdc.schema.history.versions import Confirmation, DatabaseEntry, NamePresence
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.view import ViewDefinition  # noqa: TC001  msgspec asks for it when it reads
 from strata_cdc.store.database import read_rows, reading, writing
@@ -19,6 +20,8 @@ from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import schema_version, snapshot, table_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.schema.history.versions import SnapshotOutcome, StoredEntry
 
 
@@ -47,6 +50,8 @@ class _Content(Struct, frozen=True):
     """Of each view; empty if a former version of Strata, which did not read them, took the snapshot."""
     seq: int = 0
     """For a snapshot that was applied: the transaction from which on it is valid."""
+    confirmed: Confirmation | None = None
+    """Of the newest snapshot that was applied."""
 
 
 def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
@@ -151,30 +156,56 @@ class ReportedCascades(Struct, frozen=True):
 
 def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> None:
     """Stores the result of a snapshot, in a transaction of the caller. Of its content, only the part that no version
-    has is kept: the foreign keys, unless an earlier snapshot has reported the same and no table was changed since."""
+    has is kept: the foreign keys, unless an earlier snapshot has reported the same and no table was changed since; and
+    what the newest snapshot has confirmed."""
+    applied = _applied(connection, source)
     cascades = ReportedCascades(outcome.seq, outcome.cascades)
-    known = _told(connection, source)
-    content = None
-    if cascades.names and not (
-        known and known[-1].names == cascades.names and _untouched_since(connection, source, known[-1])
-    ):
-        names = tuple((name.database, name.table) for name in cascades.names)
-        content = to_column(_Content((), (), (), None, (), cascades=names, seq=cascades.seq))
-    values = {"state": outcome.state, "outcome": outcome.outcome, "content": content}
+    known = _reported(applied.values())
+    if known and known[-1].names == cascades.names and _untouched_since(connection, source, known[-1]):
+        cascades = ReportedCascades(outcome.seq, ())
+    if outcome.confirmed is not None:
+        for number, former in applied.items():
+            if former.confirmed is not None:
+                _keep(connection, number, replace(former, confirmed=None))
+    names = tuple((name.database, name.table) for name in cascades.names)
+    content = _Content((), (), (), None, (), cascades=names, seq=cascades.seq, confirmed=outcome.confirmed)
+    _keep(connection, outcome.snapshot_id, content)
+    values = {"state": outcome.state, "outcome": outcome.outcome}
     connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
+
+
+def _keep(connection: sa.Connection, number: int, content: _Content) -> None:
+    """Stores the content of a snapshot that is not pending any more; nothing if nothing is left of it."""
+    text = to_column(content) if content.cascades or content.confirmed else None
+    connection.execute(snapshot.update().where(snapshot.c.id == number).values(content=text))
+
+
+def newest_confirmation(engine: sa.Engine, source: str) -> Confirmation | None:
+    """What the newest applied snapshot of a source has confirmed; None if there is none."""
+    with reading(engine) as connection:
+        confirmed = [content.confirmed for content in _applied(connection, source).values()]
+    return next((stored for stored in reversed(confirmed) if stored is not None), None)
 
 
 def told_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
     """The foreign keys that the applied snapshots of a source have reported, oldest first."""
     with reading(engine) as connection:
-        return _told(connection, source)
+        return _reported(_applied(connection, source).values())
 
 
-def _told(connection: sa.Connection, source: str) -> list[ReportedCascades]:
-    is_told = (snapshot.c.source == source) & (snapshot.c.state == APPLIED) & snapshot.c.content.is_not(None)
-    query = sa.select(snapshot.c.content).where(is_told).order_by(snapshot.c.id)
-    contents = [from_column(text, _Content, "snapshot.content") for text in connection.execute(query).scalars()]
-    return [ReportedCascades(content.seq, tuple(TableName(*name) for name in content.cascades)) for content in contents]
+def _applied(connection: sa.Connection, source: str) -> dict[int, _Content]:
+    """What is kept of the applied snapshots of a source, by id, oldest first."""
+    is_kept = (snapshot.c.source == source) & (snapshot.c.state == APPLIED) & snapshot.c.content.is_not(None)
+    query = sa.select(snapshot.c.id, snapshot.c.content).where(is_kept).order_by(snapshot.c.id)
+    return {number: from_column(text, _Content, "snapshot.content") for number, text in connection.execute(query)}
+
+
+def _reported(contents: Iterable[_Content]) -> list[ReportedCascades]:
+    return [
+        ReportedCascades(content.seq, tuple(TableName(*name) for name in content.cascades))
+        for content in contents
+        if content.cascades
+    ]
 
 
 def _untouched_since(connection: sa.Connection, source: str, cascades: ReportedCascades) -> bool:

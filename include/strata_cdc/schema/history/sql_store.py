@@ -31,9 +31,10 @@ from strata_cdc.schema.history.entry_rows import (
 from strata_cdc.schema.history.name_columns import names_from_column
 from strata_cdc.schema.history.older_versions import complete_versions, lacks_decisions
 from strata_cdc.schema.history.partition_changes import stored_partitions
-from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, settle
+from strata_cdc.schema.history.snapshot_ledger import newest_confirmation, pending_snapshots, settle
 from strata_cdc.schema.history.versions import (
     Before,
+    Confirmation,
     DatabaseEntry,
     Drift,
     NamePresence,
@@ -203,6 +204,10 @@ class SchemaStore:
     def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""
         return pending_snapshots(self.engine, source)
+
+    def confirmation(self, source: str) -> Confirmation | None:
+        """What the newest applied snapshot has confirmed; None if there is none, or a former version applied it."""
+        return newest_confirmation(self.engine, source)
 
     def drifts(self, source: str) -> list[Drift]:
         """The differences between snapshots and the replayed stream, the newest first."""

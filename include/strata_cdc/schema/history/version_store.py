@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.versions import (
         Before,
+        Confirmation,
         DatabaseEntry,
         StoredEntry,
         StoredView,
@@ -48,6 +49,9 @@ class VersionStore(Protocol):
 
     def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""
+
+    def confirmation(self, source: str) -> Confirmation | None:
+        """What the newest applied snapshot has confirmed; None if there is none, or a former version applied it."""
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
         """The entries of these names, in stream order."""

@@ -277,6 +277,25 @@ class Drift(Struct, frozen=True):
     gtid_executed: str
     replayed: TableDefinition | None
     found: TableDefinition | None
+    doubted_after: int | None = None
+    """The last transaction whose rows the replayed definition certainly describes, if rows could be misread with it;
+    not stored."""
+
+
+class Confirmation(Struct, frozen=True):
+    """Which tables an applied snapshot has shown to be as the stream had them."""
+
+    position: VersionPosition
+    """After everything that was tracked when the snapshot was compared."""
+    seen_databases: frozenset[str] | None
+    """As in `SchemaSnapshot`."""
+    unconfirmed: frozenset[TableName]
+    """Tables of these databases that were not compared, or not completely."""
+
+    def confirms(self, name: TableName) -> bool:
+        """Whether a table that was known before the position was there as it was known."""
+        is_seen = self.seen_databases is None or name.database in self.seen_databases
+        return is_seen and name not in self.unconfirmed
 
 
 class SnapshotOutcome(Struct, frozen=True):
@@ -289,6 +308,8 @@ class SnapshotOutcome(Struct, frozen=True):
     """The transaction from which on the snapshot is valid."""
     cascades: tuple[TableName, ...] = ()
     """Tables for which the snapshot found that foreign keys change their rows without row events."""
+    confirmed: Confirmation | None = None
+    """None if the snapshot was not applied."""
 
 
 class SessionTables(Struct, array_like=True, frozen=True):

@@ -7,7 +7,9 @@ For each table, by its last entry in the stream and its definition in the snapsh
 |-------------------------|--------------------------|-----------------------------|
 | changed while read      | for the next snapshot    | for the next snapshot       |
 | known, and the same     | nothing                  |                             |
-| known, and different    | drift, corrected         | drift, dropped              |
+| known, and different    | drift, corrected; a gap  | drift, dropped              |
+|                         | before, if rows could be |                             |
+|                         | misread (`misread.py`)   |                             |
 | known, but not a length | the length, since then   | drift, dropped              |
 |   or the table's charset|                          |                             |
 | from FULL metadata      | the server's definition  | drift, dropped              |
@@ -29,6 +31,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.counted import counted
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.history.versions import (
@@ -44,6 +47,7 @@ from strata_cdc.schema.history.versions import (
 )
 from strata_cdc.schema.history.view_history import ViewHistory
 from strata_cdc.schema.model.types import shown_text
+from strata_cdc.schema.tracker.misread import DISPROVED, misreads
 from strata_cdc.schema.tracker.stream import is_at_or_after
 
 if TYPE_CHECKING:
@@ -283,6 +287,7 @@ class _Reconciling:
             self._reloads[_place(newest)].append(TableChange(name, definition))
         elif newest.name != name or newest.fingerprint is None:
             self._drift(name, None, definition)
+            self._corrections.append(TableChange(name, definition))
         elif newest.fingerprint != fingerprint:
             self._compare_definitions(name, newest, self._store.definition(newest.fingerprint), definition)
 
@@ -300,8 +305,7 @@ class _Reconciling:
             return
         known = self._store.definition(newest.fingerprint) if newest.name == name and newest.fingerprint else None
         if known is None or essential(as_shown(known)) != essential(as_shown(definition)):
-            end, snapshot_id = self._end, self._snapshot.id
-            self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, known, definition))
+            self._drift(name, known, definition, newest)
             self._corrections.append(TableChange(name, gap=reason))
 
     def _compare_definitions(
@@ -311,7 +315,8 @@ class _Reconciling:
             # It has more facts than row events, and no contradiction.
             self._corrections.append(TableChange(name, definition))
         elif essential(replayed) != essential(definition):
-            self._drift(name, replayed, definition)
+            self._drift(name, replayed, definition, newest)
+            self._corrections.append(TableChange(name, definition))
         elif replayed.in_doubt or replayed.collation is None:
             self._take_facts(name, newest, with_facts_of(replayed, definition))
 
@@ -333,11 +338,27 @@ class _Reconciling:
                 self._reloads[_place(newest)].append(TableChange(name))
             else:
                 self._drift(name, self._store.definition(str(newest.fingerprint)), None)
+                self._corrections.append(TableChange(name))
 
-    def _drift(self, name: TableName, replayed: TableDefinition | None, definition: TableDefinition | None) -> None:
-        end, snapshot_id = self._end, self._snapshot.id
-        self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, replayed, definition))
-        self._corrections.append(TableChange(name, definition))
+    def _drift(
+        self,
+        name: TableName,
+        replayed: TableDefinition | None,
+        shown: TableDefinition | None,
+        newest: StoredEntry | None = None,
+    ) -> None:
+        """Notes a difference. If rows of both definitions may look alike and mean something else, nothing shows which
+        of them was valid since the former was confirmed: by the entry that made it, or by a snapshot."""
+        doubted_after = None
+        logs_charsets = Flavour.stored(self._snapshot.server_version).vendor is Vendor.MYSQL
+        if newest and replayed and shown and misreads(replayed, shown, logs_charsets=logs_charsets):
+            position, confirmed = _place(newest), self._store.confirmation(self._snapshot.source)
+            if confirmed is not None and confirmed.confirms(name):
+                position = max(position, confirmed.position, key=lambda place: (place.seq, place.statement_no))
+            self._reloads[position].append(TableChange(name, gap=DISPROVED))
+            doubted_after = max(0, position.seq - 1)
+        end = self._end
+        self._drifts.append(Drift(self._snapshot.id, name, end.seq, end.gtid_executed, replayed, shown, doubted_after))
 
     # What is not named --------------------------------------------------------------------------
 

@@ -50,6 +50,11 @@ class Reporter:
         self.report.drifts += len(reconciled.drifts)
         for drift in reconciled.drifts:
             text = f"drift: {drift.name} is not on the server as the stream has it"
+            if drift.doubted_after is not None:
+                text += (
+                    f"; nothing that was logged shows since when, so rows after transaction {drift.doubted_after} are "
+                    "not decoded, and those of them that were published before may be wrong"
+                )
             self.report.note(NoticeKind.DRIFT, str(drift.name), text)
 
     def note_skipped(self, transaction: TrackedTransaction, binlog_file: str, *, is_between: bool) -> None:

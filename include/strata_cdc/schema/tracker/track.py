@@ -15,6 +15,7 @@ from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.history.snapshot import APPLIED, USELESS
 from strata_cdc.schema.history.versions import (
     SYSTEM_DATABASES,
+    Confirmation,
     SnapshotOutcome,
     TrackedPosition,
     Version,
@@ -372,7 +373,10 @@ class Tracker:
         outcome = SnapshotOutcome(snapshot.id, USELESS, outcome_text(snapshot, reconciliation))
         if not reconciliation.useless:
             cascades = tuple(name for name in snapshot.cascades if name not in reconciliation.postponed)
-            outcome = SnapshotOutcome(snapshot.id, APPLIED, outcome.outcome, end.seq, cascades)
+            confirmed = Confirmation(
+                end, snapshot.seen_databases, frozenset(reconciliation.postponed) | snapshot.doubtful.keys()
+            )
+            outcome = SnapshotOutcome(snapshot.id, APPLIED, outcome.outcome, end.seq, cascades, confirmed)
         self._settle(outcome, reconciliation.drifts)
 
     def _drop_misplaced(self, transaction: TrackedTransaction) -> None:
