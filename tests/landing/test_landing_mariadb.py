@@ -108,6 +108,19 @@ def test_numbers_that_go_back(pair, tmp_path):
     assert gtids(tmp_path)[-1] == "0-1-100"
 
 
+def test_a_domain_that_was_deleted(pair, tmp_path):
+    primary, _ = pair
+    primary.run_sql("SET gtid_domain_id = 7; INSERT INTO d.t (a) VALUES ('a')")
+    land(primary, tmp_path)
+    primary.run_sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+    last = primary.binlogs()[-1].name
+    wait_until(lambda: primary.run_sql(f"PURGE BINARY LOGS TO '{last}'") == "" and len(primary.binlogs()) == 1)
+    primary.run_sql("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
+    with pytest.raises(SourceDivergedError, match="lacks transactions") as refused:
+        land(primary, tmp_path)
+    assert (refused.value.gtid, "DELETE_DOMAIN_ID" in refused.value.remedy) == ("7-1-1", True)
+
+
 def test_a_number_that_the_binlog_lacks(pair, tmp_path):
     """The server would begin at the next number of the same writer, and leave out what another one wrote before it."""
     primary, _ = pair

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
 
 _LOG = logging.getLogger("strata.land")
-_STRICT = " Or a session has set `gtid_seq_no` back: `SET GLOBAL gtid_strict_mode = ON` prevents that."
+_MARIADB = (
+    " Or a session has set `gtid_seq_no` back: `SET GLOBAL gtid_strict_mode = ON` prevents that. Or `FLUSH BINARY LOGS "
+    "DELETE_DOMAIN_ID` has removed what the server knew of a domain."
+)
 
 
 def open_resume(
@@ -221,7 +224,7 @@ def refuse_lacking(landed: Executed, server: ServerState) -> None:
             gtid=str(lost),
             remedy="A late replica will have them: run the same again then. Otherwise its binlog was reset, or it is "
             "another server than the one that was landed: point the connection at a server that has them, or land this "
-            "server under another source name." + (_STRICT if server.vendor is Vendor.MARIADB else ""),
+            "server under another source name." + (_MARIADB if server.vendor is Vendor.MARIADB else ""),
         )
 
 
