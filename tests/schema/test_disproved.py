@@ -89,6 +89,10 @@ def test_rows_that_could_be_misread(one, other):
         ("a enum('x','y')", "a enum('x','y','z')", False),
         ("a text latin1", "a text utf8mb4", True),
         ("a int", "a int_unsigned", True),
+        ("a uuid", "a inet6", True),
+        ("a binary(16)", "a uuid", True),
+        ("a varbinary(9)", "a varchar(9) latin1", True),
+        ("a int", "a bigint", False),
         ("a varchar(10) latin1", "a varchar(20) latin1", False),
     ],
 )

@@ -47,4 +47,11 @@ def _differ(column: Column, other: Column, logs_charsets: bool) -> bool:  # noqa
     kind, other_kind = parse_column_type(column.column_type), parse_column_type(other.column_type)
     if kind.kind in LABELLED and any(a != b for a, b in zip(kind.labels, other_kind.labels, strict=False)):
         return True
-    return not logs_charsets and (kind.unsigned, column.character_set) != (other_kind.unsigned, other.character_set)
+    if logs_charsets:
+        return False
+    facts, other_facts = kind.kind.facts, other_kind.kind.facts
+    if facts is not other_facts:
+        # As VARBINARY lie UUID, INET6 and others.
+        is_bytes = facts.logged_as_bytes is not None or other_facts.logged_as_bytes is not None
+        return is_bytes or facts.code == other_facts.code
+    return (kind.unsigned, column.character_set) != (other_kind.unsigned, other.character_set)
