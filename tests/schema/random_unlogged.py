@@ -85,6 +85,10 @@ class UnloggedWorld:
             cursor.execute("SET sql_log_bin = 1")
             for name in self.columns:
                 self.insert(cursor, name, 3)
+            for name in self.random.sample(list(self.columns), k=tables // 2):
+                cursor.execute(f"ALTER TABLE {name} ADD COLUMN later INT")
+                self.columns[name]["later"] = "INT"
+                self.insert(cursor, name, 7)
             world.snapshot()
             for name in self.columns:
                 self.insert(cursor, name, 5)

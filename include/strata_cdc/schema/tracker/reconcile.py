@@ -51,7 +51,7 @@ from strata_cdc.schema.tracker.misread import DISPROVED, misreads
 from strata_cdc.schema.tracker.stream import is_at_or_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.position.binlog_position import BinlogPosition
     from strata_cdc.position.port import Executed
@@ -348,17 +348,37 @@ class _Reconciling:
         newest: StoredEntry | None = None,
     ) -> None:
         """Notes a difference. If rows of both definitions may look alike and mean something else, nothing shows which
-        of them was valid since the former was confirmed: by the entry that made it, or by a snapshot."""
+        of them was valid since the table was confirmed last."""
         doubted_after = None
         logs_charsets = Flavour.stored(self._snapshot.server_version).vendor is Vendor.MYSQL
         if newest and replayed and shown and misreads(replayed, shown, logs_charsets=logs_charsets):
-            position, confirmed = _place(newest), self._store.confirmation(self._snapshot.source)
-            if confirmed is not None and confirmed.confirms(name):
-                position = max(position, confirmed.position, key=lambda place: (place.seq, place.statement_no))
-            self._reloads[position].append(TableChange(name, gap=DISPROVED))
-            doubted_after = max(0, position.seq - 1)
+            for former, position in self._unconfirmed(newest):
+                self._reloads[position].append(TableChange(former, gap=DISPROVED))
+                doubted_after = max(0, position.seq - 1)
         end = self._end
         self._drifts.append(Drift(self._snapshot.id, name, end.seq, end.gtid_executed, replayed, shown, doubted_after))
+
+    def _unconfirmed(self, newest: StoredEntry) -> Iterator[tuple[TableName, VersionPosition]]:
+        """The definitions of a table since it was confirmed last, by a snapshot or by the statement that made it: under
+        which name, and where each became valid. An ALTER confirms no columns but those that it names."""
+        confirmed, entry = self._store.confirmation(self._snapshot.source), newest
+        while True:
+            at = _place(entry)
+            if confirmed is not None and confirmed.confirms(entry.name):
+                at = max(at, confirmed.position, key=lambda place: (place.seq, place.statement_no))
+            yield entry.name, at
+            earlier = self._altered_by(entry)
+            if earlier is None or at != _place(entry):
+                return
+            entry = earlier
+
+    def _altered_by(self, entry: StoredEntry) -> StoredEntry | None:
+        """The definition that a statement has altered; None if it made the table, or if no statement made the entry."""
+        if entry.origin is not VersionOrigin.DDL:
+            return None
+        former = self._own.get(entry.renamed_from or entry.name, [])
+        earlier = next((other for other in reversed(former) if other.order[:3] < entry.order[:3]), None)
+        return None if earlier is None or earlier.fingerprint is None else earlier
 
     # What is not named --------------------------------------------------------------------------
 
