@@ -210,6 +210,7 @@ class _Reconciling:
         self._store = store
         self._snapshot = snapshot
         self._touched = touched
+        self._confirmed = store.confirmation(snapshot.source)
         self._entries = entries
         self._end = end
         self._own: dict[TableName, list[StoredEntry]] = defaultdict(list)
@@ -361,7 +362,7 @@ class _Reconciling:
     def _unconfirmed(self, newest: StoredEntry) -> Iterator[tuple[TableName, VersionPosition]]:
         """The definitions of a table since it was confirmed last, by a snapshot or by the statement that made it: under
         which name, and where each became valid. An ALTER confirms no columns but those that it names."""
-        confirmed, entry = self._store.confirmation(self._snapshot.source), newest
+        confirmed, entry = self._confirmed, newest
         while True:
             at = _place(entry)
             if confirmed is not None and confirmed.confirms(entry.name):
