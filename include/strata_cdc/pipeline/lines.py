@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.counted import counted
 from strata_cdc.runs.verdict import Severity
+from strata_cdc.schema.tracker.notices import NoticeKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,10 @@ def published_said(report: PublishReport) -> str:
 def tracked_said(report: TrackReport) -> str:
     """What the history has learned."""
     gaps = f"; {counted(report.gaps, 'table became unknown', 'tables became unknown')}" if report.gaps else ""
-    return f"{counted(report.statements, 'DDL statement')}, {counted(report.versions, 'schema version')}{gaps}"
+    first = next((f"; {notice}" for notice in report.notices if notice.kind is NoticeKind.DRIFT), "")
+    more = f" (and {counted(report.drifts - 1, 'table')} more)" if first and report.drifts > 1 else ""
+    done = f"{counted(report.statements, 'DDL statement')}, {counted(report.versions, 'schema version')}"
+    return f"{done}{gaps}{first}{more}"
 
 
 def decoded_said(report: DecodeReport) -> str:
