@@ -4,6 +4,7 @@ Not here: rows (`test_on_server.py`)."""
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from strata_cdc.cache.shapes import Shape, Shapes
 from strata_cdc.errors import Usage
 from tests.cache.scene import PlainWorld, Scene
 from tests.cache.snapshots import snapshot
-from tests.mariadb_server import PREFIXES, start_mariadb
+from tests.mariadb_server import FAMILIES, PREFIXES, start_family, start_mariadb
 from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
@@ -99,6 +100,37 @@ def test_tables_of_mariadb(tmp_path: Path, redis_server: RedisServer, version: s
             Usage, match=r"d\.numbers is a sequence, whose row ALTER SEQUENCE changes without a row event"
         ):
             follow(world, redis_server, "d.numbers")
+        scene.close()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tables_whose_rows_lie_in_others(tmp_path: Path, redis_server: RedisServer, family: str):
+    """What is written to a MERGE table has row events of that table alone, and what is written to those below it, of
+    these alone."""
+    with start_family(tmp_path / "server", family) as server:
+        table = "(id INT PRIMARY KEY, n INT) ENGINE ="
+        server.run_sql(
+            f"CREATE DATABASE d; USE d; CREATE TABLE orders {table} MyISAM; CREATE TABLE `o``)` {table} MyISAM;"
+            f"CREATE TABLE names {table} MyISAM; CREATE TABLE rates {table} InnoDB;"
+            f"CREATE DATABASE e; CREATE TABLE e.m {table} MERGE UNION = (d.names, d.`o``)`) INSERT_METHOD = LAST"
+        )
+        world = PlainWorld(server, tmp_path)
+        world.land()
+        world.track()
+        with pytest.raises(Usage, match=r"e\.m is a table of the engine MERGE, whose rows are those of the tables of"):
+            follow(world, redis_server, "e.m")
+        for member in ("d.names", "d.o`)"):
+            with pytest.raises(Usage, match=re.escape(f"{member} is in the UNION of e.m")):
+                follow(world, redis_server, member)
+        scene = Scene(world, redis_server, Shapes.of("s", [Shape("order", {"d.orders": ("id",)})]))
+        scene.get("order", 1)
+        assert scene.is_hit("order", 1)
+        scene.sql("ALTER TABLE e.m UNION = (d.names, d.orders)", "ALTER TABLE orders COMMENT 'x'")
+        scene.step()
+        assert "shape order is not served: d.orders is in the UNION of e.m" in "".join(scene.remarks)
+        scene.sql("INSERT INTO e.m VALUES (1, 1)")
+        scene.step()
+        assert scene.get("order", 1) == b"((1, 1),)"
         scene.close()
 
 

@@ -39,6 +39,15 @@ _OTHERS: Final = {
     "VIEW": "which has no rows of its own: name the tables that it is made of",
 }
 """Why shapes cannot use tables of other types."""
+_ROWS_ELSEWHERE: Final = {
+    "MRG_MYISAM": "MERGE, whose rows are those of the tables of its UNION, and change with them",
+    "FEDERATED": "FEDERATED, whose rows are those of another server",
+    "CONNECT": "CONNECT, whose rows lie outside of the server",
+    "SPIDER": "SPIDER, whose rows are those of other servers",
+}
+"""Engines whose tables show rows that others change, without a row event of the table."""
+_UNION: Final = re.compile(r"\bUNION=\(((?:`(?:[^`]|``)*`|[^`)])*)\)")
+_NAME: Final = re.compile(r"(?:`((?:[^`]|``)+)`\.)?`((?:[^`]|``)+)`")
 
 
 def may_cascade(statement: str) -> bool:
@@ -55,9 +64,12 @@ class LiveTables(Struct, frozen=True):
     logs_cascades: bool
     """Whether its binlog has what foreign keys do to rows."""
     tables: dict[str, str]
-    """By `database.table`: their type in `information_schema`."""
+    """By `database.table`: their type in `information_schema`, or their engine if it is one of `_ROWS_ELSEWHERE`."""
     cascades: set[str]
     """Tables, in lower case, whose rows change where those of another one do."""
+    unions: dict[str, str]
+    """By table, in lower case, a MERGE table that has it in its UNION: what is written through that one has row events
+    of the MERGE table alone."""
 
     @classmethod
     def ask(cls, address: ServerAddress, databases: Sequence[str]) -> LiveTables:
@@ -81,28 +93,42 @@ class LiveTables(Struct, frozen=True):
         native: dict[str, str] = dict(rows("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"))
         logs = Flavour.parse(version).is_mysql(*CASCADES_LOGGED_SINCE) and "ON" not in native.values()
         query = (
-            "SELECT CONCAT(table_schema, '.', table_name), table_type FROM information_schema.tables"
-            " WHERE table_schema IN %s"
+            "SELECT CONCAT(table_schema, '.', table_name), IF(engine IN %s, UPPER(engine), table_type)"
+            " FROM information_schema.tables WHERE table_schema IN %s"
         )
-        tables: dict[str, str] = dict(rows(query, databases))
+        tables: dict[str, str] = dict(rows(query, tuple(_ROWS_ELSEWHERE), databases))
         query = (
             "SELECT CONCAT(constraint_schema, '.', table_name) FROM information_schema.referential_constraints"
             " WHERE update_rule IN %s OR delete_rule IN %s"
         )
         cascades = {table.lower() for (table,) in rows(query, _ACTIONS, _ACTIONS)}
-        return cls(uuid, folding != "0", logs, tables, cascades)
+        query = "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = %s"
+        unions: dict[str, str] = {}
+        for database, name in rows(query, "MRG_MYISAM"):
+            quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (database, name))
+            [[_, created]] = rows(f"SHOW CREATE TABLE {quoted}")
+            unions |= dict.fromkeys(_members(created, database), f"{database}.{name}")
+        return cls(uuid, folding != "0", logs, tables, cascades, unions)
 
     def fault(self, table: str) -> str:
         """Why no shape can use a table; '' if it can."""
         kind = self._kind(table)
-        if kind in _CACHED:
-            return ""
+        if kind in _CACHED or kind in _ROWS_ELSEWHERE:
+            return self.unlogged(table)
         if kind is not None:
             return f"{table} is a {kind.lower()}, {_OTHERS.get(kind, _OTHERS['VIEW'])}"
         names = self._near(table)
         return f"the server has no {table}, or hides it; " + (
             f"there are: {', '.join(names)}" if names else f"there is no table in {table.split('.', maxsplit=1)[0]}"
         )
+
+    def unlogged(self, table: str) -> str:
+        """Why rows of a table change without row events of it, by its engine or through another table; '' if they do
+        not. What foreign keys do is in `cascades`."""
+        kind, union = self._kind(table), self.unions.get(table.lower())
+        if kind in _ROWS_ELSEWHERE:
+            return f"{table} is a table of the engine {_ROWS_ELSEWHERE[kind]}"
+        return f"{table} is in the UNION of {union}, and what is written there has no row event of it" if union else ""
 
     def _kind(self, table: str) -> str | None:
         known_kind = self.tables.get(table)
@@ -118,6 +144,13 @@ class LiveTables(Struct, frozen=True):
         near = near_names(table, mine, _MOST_NAMES)
         names = [*near, *(name for name in mine if name not in near)]
         return names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"and {len(names) - _MOST_NAMES} more"]
+
+
+def _members(created: str, database: str) -> list[str]:
+    """The tables of the UNION of a MERGE table, in lower case; `created` is its CREATE TABLE, `database` its own."""
+    listed = _UNION.search(created)
+    names = _NAME.findall(listed[1]) if listed else []
+    return [".".join(part.replace("``", "`") for part in (of or database, name)).lower() for of, name in names]
 
 
 def require_tables(source: StreamedSource, shapes: Shapes) -> None:

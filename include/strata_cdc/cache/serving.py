@@ -49,7 +49,8 @@ class Serving:
         Returns:
             The word of each shape, '' for those that cannot be served.
         """
-        cascades = self._cascades()
+        live = LiveTables.ask(self._source.address, self._shapes.databases)
+        cascades = self._cascades(live)
 
         def lookup(table: TableName) -> TableDefinition:
             return stream.definition(table, seq)
@@ -57,16 +58,16 @@ class Serving:
         words = {}
         for shape in self._shapes.shapes:
             kinds, why = kinds_of_shape(shape, lookup)
-            unlogged = sorted(table for table in shape.tables if table.lower() in cascades)
+            unlogged = _unlogged(shape, live, cascades)
             if unlogged:
-                kinds, why = None, f"foreign keys change rows of {unlogged[0]}, and this server does not log that"
+                kinds, why = None, unlogged
             toucher.kinds[shape.name] = kinds
             words[shape.name] = "" if kinds is None else shape.word(kinds)
             if kinds is None:
                 self._on_remark(f"shape {shape.name} is not served: {why}")
         return words
 
-    def _cascades(self) -> set[str]:
+    def _cascades(self, live: LiveTables) -> set[str]:
         """Tables, in lower case, whose rows foreign keys change without row events."""
         engine = open_store(self._source.store_url, OnMissing.EMPTY)
         try:
@@ -75,8 +76,17 @@ class Serving:
             }
         finally:
             engine.dispose()
-        live = LiveTables.ask(self._source.address, self._shapes.databases)
         return known if live.logs_cascades else known | live.cascades | self._may_cascade
+
+
+def _unlogged(shape: Shape, live: LiveTables, cascades: set[str]) -> str:
+    """Why rows of a shape's tables change without row events of these; '' if they do not."""
+    for table in sorted(shape.tables):
+        if table.lower() in cascades:
+            return f"foreign keys change rows of {table}, and this server does not log that"
+        if why := live.unlogged(table):
+            return why
+    return ""
 
 
 _KINDS: Final = {Family.INTEGER: INTEGER, Family.YEAR: YEAR, Family.DECIMAL: DECIMAL, Family.BYTES: BYTES}
