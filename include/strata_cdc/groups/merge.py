@@ -160,7 +160,8 @@ class Merge(Generic[What]):
 
     @property
     def watermark(self) -> int | None:
-        """Everything before this time has been returned; None: nothing more comes."""
+        """Everything before this time has been returned; 0: of a source nothing is known yet; None: nothing more
+        comes."""
         return min((member.frontier for member in self._open()), default=None)
 
     @property
@@ -171,9 +172,11 @@ class Merge(Generic[What]):
 
     @property
     def skew(self) -> int:
-        """How far the source that was read furthest is past the watermark (microseconds)."""
-        times = [max(member.newest, member.proved) for member in self._open()]
-        return max(times) - min(member.frontier for member in self._open()) if times else 0
+        """How far the source that was read furthest is past the watermark (microseconds); 0 without a watermark."""
+        watermark = self.watermark
+        if not watermark:
+            return 0
+        return max(max(member.newest, member.proved) for member in self._open()) - watermark
 
     def newest(self, source: str) -> int:
         """Returns the time of a source's newest transaction that has arrived."""

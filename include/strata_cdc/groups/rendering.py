@@ -31,10 +31,11 @@ class GroupHeartbeat(Struct, frozen=True):
 
     token: str
     """The positions of all sources."""
-    watermark: int
-    """All changes before this time have been yielded: microseconds UTC, in the group's time."""
+    watermark: int | None
+    """All changes before this time have been yielded: microseconds UTC, in the group's time; None: of a source nothing
+    is known yet."""
     skew: int
-    """How far the source that was read furthest is past the watermark (microseconds)."""
+    """How far the source that was read furthest is past the watermark (microseconds); 0 without a watermark."""
     held_by: str | None
     """The source that the watermark waits for."""
     held_since: int
@@ -100,7 +101,7 @@ def heartbeat_line(heartbeat: GroupHeartbeat) -> bytes:
         {
             "token": heartbeat.token,
             "heartbeat": True,
-            "watermark": time_text(heartbeat.watermark),
+            "watermark": None if heartbeat.watermark is None else time_text(heartbeat.watermark),
             "skew_seconds": round(heartbeat.skew / 1e6, 3),
             "held_by": heartbeat.held_by,
             "held_since": time_text(heartbeat.held_since),

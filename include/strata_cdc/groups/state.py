@@ -107,7 +107,7 @@ class GroupState(Struct, eq=False):
     def heartbeat(self) -> GroupHeartbeat:
         """The state as a heartbeat has it; `is_placed` is true."""
         merge, token = self.merge, self.progress.position.text
-        return GroupHeartbeat(token, merge.watermark or 0, merge.skew, merge.holder, int(self.watch.since * 1e6))
+        return GroupHeartbeat(token, merge.watermark or None, merge.skew, merge.holder, int(self.watch.since * 1e6))
 
     def add_switchover(self, switchover: Switchover, number: int, positions: Sequence[SourcePosition]) -> None:
         """Lets a switchover wait in the merge, before all that comes of its new sources.

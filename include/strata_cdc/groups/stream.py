@@ -116,8 +116,9 @@ class GroupStream:
 
     @property
     def watermark(self) -> int | None:
-        """All changes before this time have been yielded: microseconds UTC, in the group's time."""
-        return self._state.merge.watermark
+        """All changes before this time have been yielded: microseconds UTC, in the group's time; None: of a source
+        nothing is known yet, or nothing more comes."""
+        return self._state.merge.watermark or None
 
     @property
     def unreadable_rows(self) -> int:

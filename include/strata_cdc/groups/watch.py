@@ -48,6 +48,8 @@ class Watch:
             now: Seconds, by this machine's clock.
         """
         watermark = merge.watermark
+        if watermark is None:  # Nothing more comes.
+            return
         if watermark != self._stands_at:
             if self._said:
                 _LOG.warning("group %s: the watermark goes on", self._group)
@@ -64,9 +66,10 @@ class Watch:
             why = f" ({self.gone[holder][0].message})"
         elif holder in self._waits:
             why = f" ({WAITS}; {ADVICE})"
+        watermark = f"the watermark is at {time_text(merge.watermark)}" if merge.watermark else "no watermark yet"
         return (
-            f"group {self._group}: the watermark is at {time_text(merge.watermark or 0)} since "
-            f"{time_text(int(self.since * 1e6))}, held by {holder}{why}; skew {merge.skew / 1e6:.1f} s"
+            f"group {self._group}: {watermark} since {time_text(int(self.since * 1e6))}, held by {holder}{why}; "
+            f"skew {merge.skew / 1e6:.1f} s"
         )
 
     def waits_for_next(self, source: str) -> None:
