@@ -11,6 +11,7 @@ import pytest
 
 from strata_cdc.cache.invalidator import Invalidator
 from strata_cdc.cache.live_tables import may_cascade
+from strata_cdc.cache.reader import Cache
 from strata_cdc.cache.server import CacheServer
 from strata_cdc.cache.shapes import Shape, Shapes
 from strata_cdc.errors import Usage
@@ -101,6 +102,18 @@ def test_tables_of_mariadb(tmp_path: Path, redis_server: RedisServer, version: s
         ):
             follow(world, redis_server, "d.numbers")
         scene.close()
+
+
+def test_a_source_of_which_nothing_has_landed(tmp_path: Path, world: World, redis_server: RedisServer):
+    """It has no store, and the stream has all that its server has."""
+    fresh = PlainWorld(world.server, tmp_path, "fresh")
+    shapes = Shapes.of("fresh", [Shape("order", {"d.orders": ("id",)})])
+    with redis_server.client() as client:
+        client.flushall()
+    Invalidator(fresh, CacheServer(redis_server.url, "c"), shapes).run(follow=False)
+    reader = Cache(redis_server.url, "c", shapes)
+    assert reader.read("order", (1,)).said == "miss"
+    reader.close()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -35,6 +35,16 @@ def test_a_reader_makes_nothing(tmp_path):
     open_store(f"sqlite:///{path}", OnMissing.REFUSE)
 
 
+def test_an_empty_store_stays_one(tmp_path):
+    """A reader that has ended its connections may ask again."""
+    path = tmp_path / "store.db"
+    engine = open_store(f"sqlite:///{path}", OnMissing.EMPTY)
+    for _ in range(2):
+        assert not SchemaStore(engine).all_entries("s")
+        engine.dispose()
+    assert not path.exists()
+
+
 def test_a_newer_store_is_refused(tmp_path):
     engine = open_store(f"sqlite:///{tmp_path}/store.db")
     with engine.begin() as connection:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -75,7 +75,7 @@ def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
     """
     if on_missing is OnMissing.EMPTY:
         store = find_store(url)
-        return open_store("sqlite://") if store is None else store
+        return _empty_store() if store is None else store
     parsed = _parse(url)
     engine = _engine(parsed)
     try:
@@ -164,6 +164,16 @@ def _parse(text: str) -> sa.URL:
         # Another driver would not get the options that protect the connection.
         raise SettingsError(f"there is no driver for a store on {url.drivername}", remedy="Write mysql://...")
     return url.set(drivername="mysql+pymysql", database=url.database or DEFAULT_DATABASE)
+
+
+def _empty_store() -> sa.Engine:
+    """A store in memory that is as empty after `dispose` as before it, and not without its tables: who has read a
+    stream may ask for a definition after its end."""
+    engine = open_store("sqlite://")
+    with engine.connect() as connection:
+        image = cast("sqlite3.Connection", connection.connection.driver_connection).serialize()
+    event.listen(engine, "connect", lambda fresh, _: fresh.deserialize(image))
+    return engine
 
 
 def _engine(url: sa.URL) -> sa.Engine:
