@@ -162,11 +162,17 @@ def test_a_cache_that_is_not_there(world: World):
     assert cache.counts.without == 1
     text = said(started(world, "redis://me:sesame@127.0.0.1:1/0", "follow", "--once"), code=3)
     assert "does not answer" in text
+    assert ".." not in text
     assert "sesame" not in text
     for wrong in ("sesame", "redis://:sesame@host:port/0", "http://:sesame@host/"):
         with pytest.raises(Usage) as refused:
             CacheServer(wrong, "c")
         assert "sesame" not in str(refused.value)
+
+
+def test_help_has_the_whole_url(capsys: pytest.CaptureFixture[str]):
+    assert run(["cache", "follow", "--help"]) == 0
+    assert "redis://user:secret@host:6379/0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("back", ["nan", "inf", "1e300", "-1"])
@@ -181,6 +187,8 @@ def test_a_cache_that_lets_nobody_in_or_refuses_scripts(tmp_path):
         with pytest.raises(CacheRefusedError, match="does not let us in") as error:
             wrong.look()
         assert "sesam" not in str(error.value)
+        assert "Give its user and password" in str(error.value)
+        assert ".." not in str(error.value)
         with server.client() as client:
             client.execute_command("ACL", "SETUSER", "weak", "on", ">sesame", "~*", "+@all", "-@scripting")
         weak = CacheServer(server.url.replace(":sesame", "weak:sesame"), "c")

@@ -118,12 +118,23 @@ class CacheServer:
             return self._client.execute_command(*words)
         except self._redis.exceptions.NoScriptError:
             raise
-        except (self._redis.exceptions.AuthenticationError, self._redis.exceptions.NoPermissionError) as error:
+        except self._redis.exceptions.AuthenticationError as error:
             raise CacheRefusedError(
                 f"the cache at {self.shown} does not let us in: {_plain(error)}",
-                remedy="The account needs +evalsha +eval +info +xadd +xrange, hashes, and keys `strata:*`.",
+                remedy="Give its user and password in the URL: redis://user:password@host:port/database.",
             ) from None
-        except (self._redis.exceptions.ReadOnlyError, self._redis.exceptions.ResponseError) as error:
+        except self._redis.exceptions.NoPermissionError as error:
+            raise CacheRefusedError(
+                f"the cache at {self.shown} does not let us in: {_plain(error)}",
+                remedy="The account needs +evalsha +eval +info +xadd +xrange +scan, hashes, and keys `strata:*`.",
+            ) from None
+        except self._redis.exceptions.ReadOnlyError as error:
+            # For a while only, after another server was promoted.
+            raise CacheUnavailableError(
+                f"the cache at {self.shown} is a replica: {_plain(error)}",
+                remedy="Give the URL of its primary: readers and invalidators write there.",
+            ) from None
+        except self._redis.exceptions.ResponseError as error:
             raise self._refused(str(error)) from None
         except (self._redis.exceptions.RedisError, OSError) as error:
             raise CacheUnavailableError(f"the cache at {self.shown} does not answer: {_plain(error)}") from None
@@ -214,7 +225,7 @@ def _is_passing(text: str) -> bool:
 
 
 def _plain(error: Exception) -> str:
-    return _SECRET.sub("//", str(error)) or type(error).__name__
+    return _SECRET.sub("//", str(error)).rstrip(".") or type(error).__name__
 
 
 def _shown(url: str) -> str:

@@ -33,7 +33,7 @@ Url = Annotated[
         "--redis",
         envvar="STRATA_CACHE_URL",
         show_envvar=True,
-        help="redis://[user:password@]host:port/[database]. Other users of the machine see what is written here.",
+        help="As redis://user:secret@host:6379/0. Other users of the machine see what is written here.",
     ),
 ]
 File = Annotated[Path, typer.Option("--shapes", help="TOML file with the shapes that are cached.")]
