@@ -61,6 +61,14 @@ def test_merge(lines) -> None:
     assert "source shop" in error
 
 
+def test_without(lines) -> None:
+    both = to_text(EARLY | BILLS)
+    assert lines("without", both, "bills") == [to_text(EARLY)]
+    assert lines("without", both, "shop", "--json") == [json.dumps({"token": to_text(BILLS)})]
+    assert "the token does not name shard; it names bills, shop" in lines("without", both, "shard", code=2)[0]
+    assert "names no other source" in lines("without", both, "shop", "bills", code=2)[0]
+
+
 def test_show(lines) -> None:
     found = [json.loads(line) for line in lines("show", to_text(BILLS | EARLY), "--json")]
     assert found == [

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from strata_cdc.cli.main import run
 from strata_cdc.errors import BinlogPurgedError, SettingsError, SourceUnavailableError, StrataError, Usage
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.chunks import SpanTransactions
@@ -154,6 +155,27 @@ def test_positions_that_mean_nothing_for_a_group(shards: Shards, whole):
     two = Shards(shards.sources[:2])
     with pytest.raises(Usage, match="the token names shard_c, which the group orders does not have"):
         two.stream(whole[-1]["token"])
+
+
+def test_a_source_leaves_and_comes_back(shards: Shards, whole, capsys: pytest.CaptureFixture[str]):
+    """With what the messages say, nothing of the others is lost, and nothing comes twice."""
+
+    def token(*words: str) -> str:
+        capsys.readouterr()
+        assert run(["token", *words]) == 0
+        return capsys.readouterr().out.strip()
+
+    middle, two = len(whole) // 2, Shards(shards.sources[:2])
+    start = whole[middle]["token"]
+    with pytest.raises(Usage, match="`strata token without TOKEN shard_c`"):
+        two.stream(start)
+    rest = changes(two.lines(token("without", start, "shard_c")))
+    assert bare(rest) == bare([line for line in changes(whole[middle + 1 :]) if line["source"] != "shard_c"])
+    joined = token("merge", rest[-1]["token"], shards.sources[2].lines()[-1]["token"])
+    assert not changes(shards.lines(joined))
+    again = token("merge", token("without", start, "shard_c"), shards.sources[2].lines()[0]["token"])
+    sent = bare([line for line in changes(shards.lines(again)) if line["source"] == "shard_c"])
+    assert sent == bare([line for line in changes(whole) if line["source"] == "shard_c"])[1:]
 
 
 class Following:

@@ -87,6 +87,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "token show": ("strata token show TOKEN",),
     "token compare": ("strata token compare TOKEN OTHER",),
     "token merge": ("strata token merge TOKEN OTHER",),
+    "token without": ("strata token without TOKEN shard_c",),
     "lake show": ("strata lake show --source shop",),
     "lake rebuild": ("strata lake rebuild --source shop",),
     "mirror update": ("strata mirror update", "strata mirror update --table 'shop.*'"),

@@ -1,5 +1,5 @@
-"""`strata token`: event tokens shown, compared and merged; by their texts alone, no source is queried. Of the settings,
-if there are any, only the clocks' bound is read.
+"""`strata token`: event tokens shown, compared, merged and cut down; by their texts alone, no source is queried. Of the
+settings, if there are any, only the clocks' bound is read.
 Not here: what tokens mean (`position/token.py`), their text form (`position/token_text.py`)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typer
 
 from strata_cdc.cli.report import print_report
 from strata_cdc.errors import Usage
-from strata_cdc.position.token import merge
+from strata_cdc.position.token import Token, merge
 from strata_cdc.position.token_shown import shown
 from strata_cdc.position.token_text import from_text, to_text
 
@@ -76,6 +76,27 @@ def merged(
 ) -> None:
     """Prints the least token that is at or after all of these."""
     _answer(context, "token", to_text(merge(map(from_text, tokens))))
+
+
+@GROUP.command()
+def without(
+    context: typer.Context,
+    token: Annotated[str, typer.Argument(help="An event token.")],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Sources to leave out.")],
+) -> None:
+    """Prints a token without some of its sources: for a group that these have left."""
+    places = from_text(token).places
+    names = [place.source for place in places]
+    unknown = sorted(set(sources) - set(names))
+    if unknown:
+        raise Usage(
+            f"the token does not name {', '.join(unknown)}; it names {', '.join(names) or 'no source'}",
+            remedy="`strata token show TOKEN` shows what is in it.",
+        )
+    left = tuple(place for place in places if place.source not in sources)
+    if not left:
+        raise Usage("the token names no other source", remedy="Leave a source in it.")
+    _answer(context, "token", to_text(Token(left)))
 
 
 def _answer(context: typer.Context, name: str, value: str) -> None:

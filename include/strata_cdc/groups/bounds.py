@@ -201,7 +201,8 @@ class GroupBounds:
         if others:
             raise Usage(
                 f"the token names {', '.join(others)}, which the group {self._group} does not have",
-                remedy="Where sources have taken over from others, a journal says so: docs/groups.md.",
+                remedy="If it has left the group, begin with what `strata token without TOKEN "
+                f"{' '.join(others)}` prints. If others took over from it, a journal says so: `strata docs groups`.",
             )
         positions = {
             position.source: place_of(token, position.source, self._sources[position.source].lineage)
