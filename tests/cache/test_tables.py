@@ -104,13 +104,14 @@ def test_tables_of_mariadb(tmp_path: Path, redis_server: RedisServer, version: s
         scene.close()
 
 
-def test_a_source_of_which_nothing_has_landed(tmp_path: Path, world: World, redis_server: RedisServer):
+def test_a_source_of_which_nothing_has_landed(tmp_path: Path, redis_server: RedisServer):
     """It has no store, and the stream has all that its server has."""
-    fresh = PlainWorld(world.server, tmp_path, "fresh")
-    shapes = Shapes.of("fresh", [Shape("order", {"d.orders": ("id",)})])
+    shapes = Shapes.of("s", [Shape("order", {"d.orders": ("id",)})])
     with redis_server.client() as client:
         client.flushall()
-    Invalidator(fresh, CacheServer(redis_server.url, "c"), shapes).run(follow=False)
+    with start_server(tmp_path / "server") as server:
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.orders (id INT PRIMARY KEY)")
+        Invalidator(PlainWorld(server, tmp_path), CacheServer(redis_server.url, "c"), shapes).run(follow=False)
     reader = Cache(redis_server.url, "c", shapes)
     assert reader.read("order", (1,)).said == "miss"
     reader.close()
