@@ -110,6 +110,20 @@ def test_a_shape_is_not_served_while_its_column_makes_no_keys(scene: Scene):
     scene.inspect()
 
 
+def test_why_a_shape_is_not_served_is_said_once(scene: Scene):
+    """However many statements change its tables, until it is served again."""
+    for _ in range(2):
+        scene.sql("ALTER TABLE names MODIFY name VARCHAR(40) COLLATE utf8mb4_0900_ai_ci")
+        for number in range(3):
+            scene.sql(f"ALTER TABLE names COMMENT '{number}'", f"ALTER TABLE orders COMMENT '{number}'")
+            scene.step()
+        scene.sql("ALTER TABLE names MODIFY name VARCHAR(40) COLLATE utf8mb4_bin")
+        scene.step()
+    assert sum("shape name is not served" in remark for remark in scene.remarks) == 2
+    scene.get("name", "bob")
+    assert scene.is_hit("name", "bob")
+
+
 def test_keys_are_typed_as_their_columns(scene: Scene):
     assert scene.cache.read("order", ("1",)).said == "shape"
     for wrong in (1.5, None, True, "a "):

@@ -5,6 +5,7 @@ Not here: the text (`keys.py`), the live server's tables (`live_tables.py`), tel
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.cache.keys import BYTES, DATE, DECIMAL, INTEGER, TEXT, YEAR
@@ -37,6 +38,8 @@ class Serving:
         self._source, self._shapes, self._on_remark = source, shapes, on_remark
         self._may_cascade: set[str] = set()
         """Tables of statements that were read: the key may be gone when the server is queried."""
+        self._reported: dict[str, str] = {}
+        """Why shapes are not served, as it was remarked, without the numbers of transactions."""
 
     def note(self, event: Ddl) -> None:
         """Stores a statement on tables of the shapes."""
@@ -63,9 +66,15 @@ class Serving:
                 kinds, why = None, unlogged
             toucher.kinds[shape.name] = kinds
             words[shape.name] = "" if kinds is None else shape.word(kinds)
-            if kinds is None:
-                self._on_remark(f"shape {shape.name} is not served: {why}")
+            self._report(shape, "" if kinds is not None else why)
         return words
+
+    def _report(self, shape: Shape, why: str) -> None:
+        """Remarks why a shape is not served, once for as long as it is not; '' if it is."""
+        lasting = _NUMBERS.sub("", why)
+        if why and self._reported.get(shape.name) != lasting:
+            self._on_remark(f"shape {shape.name} is not served: {why}")
+        self._reported[shape.name] = lasting
 
     def _cascades(self, live: LiveTables) -> set[str]:
         """Tables, in lower case, whose rows foreign keys change without row events."""
@@ -89,6 +98,7 @@ def _unlogged(shape: Shape, live: LiveTables, cascades: set[str]) -> str:
     return ""
 
 
+_NUMBERS: Final = re.compile(r"[0-9a-f]+(-[0-9a-f]+)+|\d+")
 _KINDS: Final = {Family.INTEGER: INTEGER, Family.YEAR: YEAR, Family.DECIMAL: DECIMAL, Family.BYTES: BYTES}
 
 _NOT_ONE_TO_ONE: Final = frozenset({"cp932_bin"})
