@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.groups.merge import Merge
 from strata_cdc.groups.rendering import GroupHeartbeat, heartbeat_line
+from strata_cdc.groups.status import GroupStatus, MemberStatus
 from strata_cdc.groups.watch import Watch
 
 if TYPE_CHECKING:
@@ -50,3 +51,11 @@ def test_after_the_end_nothing_is_said(caplog: pytest.LogCaptureFixture):
 def test_a_heartbeat_without_a_watermark():
     line = json.loads(heartbeat_line(GroupHeartbeat("t", None, 0, "b", NOW * 1_000_000)))
     assert (line["watermark"], line["skew_seconds"]) == (None, 0.0)
+
+
+def test_what_a_source_without_an_interval_waits_for():
+    """Not for a transaction: for a run."""
+    member = MemberStatus("m", 0, NOW * 1_000_000, 0, 0.0, 0.0, proves_idleness=False)
+    assert GroupStatus("g", 0, None, 0.0, "m", (member,)).line() == "group g: no watermark yet: m has no interval"
+    waits = GroupStatus("g", 1, 1.0, 0.0, "m", (member,), 1).line()
+    assert "held by m (MariaDB proves nothing by being idle" in waits

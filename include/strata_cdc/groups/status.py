@@ -79,10 +79,10 @@ class GroupStatus(Struct, frozen=True):
         unmatched = "".join(f"; {member.source}: {what}" for member in self.members for what in member.unmatched)
         holder = self.state_of(self.held_by)
         why = f" ({holder.error})" if holder.error else ""
-        if not why and not holder.proves_idleness:
-            why = f" ({WAITS}; {ADVICE})"
         if not self.watermark:
             return f"group {self.group}: no watermark yet: {self.held_by} has no interval{why}{unmatched}"
+        if not why and not holder.proves_idleness:
+            why = f" ({WAITS}; {ADVICE})"
         return (
             f"group {self.group}: watermark {second_text(self.watermark)} UTC, {self.behind_seconds:,.1f} s late, skew "
             f"{self.skew_seconds:,.1f} s; held by {self.held_by}{why} since {second_text(self.held_since)}{unmatched}"
