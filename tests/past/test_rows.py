@@ -20,6 +20,8 @@ from tests.past.past_world import PastWorld, executed
 from tests.past.undo.undo_world import UndoWorld
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
@@ -571,3 +573,52 @@ def test_a_transaction_that_was_prepared_before_an_alter(
         assert ops(asked(capsys, "history", "shop.t", "--where", "id = 2")) == ["insert"]
         world.execute(world.script(Choice(gtids=world.between(begin, end)))[0])
         assert world.rows("t") == [(1, 9, "x"), (3, 3, "z")]
+
+
+def test_conversions_of_which_nothing_is_known(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, labels BIGINT, blanks CHAR(5), n INT);"
+        "INSERT INTO t VALUES (1, 3, 'a', 4), (2, 1, 'b', 5); SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH';"
+        "ALTER TABLE t MODIFY labels SET('x', 'y'), MODIFY blanks VARCHAR(9), MODIFY n DECIMAL(5, 2);"
+        "SET sql_mode = DEFAULT; UPDATE t SET n = 6 WHERE id = 1",
+        "shop",
+    )
+    world.publish()
+    assert [(line["column"], line["value"], line["given_by"]) for line in asked(capsys, "blame", "shop.t", "1")] == [
+        ("id", 1, "change"),
+        ("labels", "x,y", "schema"),
+        ("blanks", "a    ", "schema"),
+        ("n", "6.00", "change"),
+    ]
+    (altered,) = [line["altered"] for line in asked(capsys, "history", "shop.t", "2") if line["kind"] == "schema"]
+    assert {name: value.get("after") for name, value in altered.items()} == {
+        "labels": None,
+        "blanks": None,
+        "n": "5.00",
+    }
+    assert run(["row", "blame", "shop.t", "2"]) == 1
+    assert "not known" in capsys.readouterr().err
+
+
+@pytest.fixture
+def mariadb_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PastWorld]:
+    with start_mariadb(tmp_path / "server", next(iter(PREFIXES))) as server:
+        server.run_sql("CREATE DATABASE shop")
+        (tmp_path / "world").mkdir()
+        yield with_settings(PastWorld(server, tmp_path / "world", name="shop"), monkeypatch)
+
+
+def test_generated_columns_that_mariadb_does_not_log(
+    mariadb_world: PastWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mariadb_world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT AS (a + 1) VIRTUAL, tenth INT AS (b DIV 10) STORED, c INT,"
+        " d INT AS (c) VIRTUAL); INSERT INTO t (id, a, c) VALUES (1, 1, 1); UPDATE t SET c = 2; UPDATE t SET a = 2",
+        "shop",
+    )
+    mariadb_world.publish()
+    assert run(["row", "blame", "shop.t", "1"]) == 1
+    assert "not known" in capsys.readouterr().err
+    mariadb_world.server.run_sql("ALTER TABLE t ADD e INT; DELETE FROM t; INSERT INTO t (id) VALUES (1)", "shop")
+    mariadb_world.publish()
+    assert [line["value"] for line in asked(capsys, "blame", "shop.t", "1")] == [1, *[None] * 6]

@@ -39,10 +39,11 @@ class _Given(Struct):
     value: Any = None
     has_value: bool = False
     is_known: bool = False
-    """Whether the value is the one of now, not the one before `ddl`."""
+    """Whether the value is the one of now, not the one before `later`."""
     doubt: str | None = None
-    ddl: HistoryEvent | None = None
-    """A DDL that may have changed the value since, if what it became is not known."""
+    later: HistoryChange | HistoryEvent | None = None
+    """A DDL, or an update without the columns that the server computes, which may have changed the value since, if what
+    it became is not known."""
 
 
 class RowBlame:
@@ -88,7 +89,7 @@ class RowBlame:
         for column, number in span.ids_by_name.items():
             state = given[number] or _Given(None)
             value = state.value if current is None else current[column]
-            if state.ddl is not None or not state.is_known:
+            if state.later is not None or not state.is_known:
                 _resolve(state, value)
             blames.append(Blame(column, value, state.cause, state.doubt))
         return blames
@@ -98,8 +99,12 @@ class RowBlame:
         if line.op != "update":
             self._by_id = {}
         for column, number in line.span.ids_by_name.items():
+            if number in line.computed:
+                unlogged = self._by_id.setdefault(number, _Given(None))
+                unlogged.later, unlogged.is_known = line, False
+                continue
             state = self._by_id.get(number)
-            if state is not None and state.ddl is not None and column in (line.before or {}):
+            if state is not None and state.later is not None and column in (line.before or {}):
                 _resolve(state, (line.before or {})[column])
             changed = line.changed.get(column)
             if changed is not None:
@@ -123,7 +128,7 @@ class RowBlame:
                 self._by_id[altered.id] = _given(line, altered.after)
                 continue
             former = self._by_id.setdefault(altered.id, _Given(None))
-            former.ddl, former.is_known = line, False
+            former.later, former.is_known = line, False
             if altered.after is not None:
                 _resolve(former, altered.after.shown)
 
@@ -137,12 +142,12 @@ def _given(cause: HistoryChange | HistoryEvent, known: KnownValue | None) -> _Gi
 
 
 def _resolve(given: _Given, value: Any) -> None:
-    """A DDL gave the value if it is another one than before."""
-    if not given.has_value and given.ddl is not None:
+    """The later statement gave the value if it is another one than before."""
+    if not given.has_value and given.later is not None:
         given.doubt = "a later statement may have converted it"
     elif given.has_value and _text(given.value) != _text(value):
-        given.cause, given.doubt = given.ddl, None
-    given.value, given.has_value, given.is_known, given.ddl = value, True, True, None
+        given.cause, given.doubt = given.later, None
+    given.value, given.has_value, given.is_known, given.later = value, True, True, None
 
 
 def _text(value: Any) -> str | None:

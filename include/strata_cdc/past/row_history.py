@@ -67,6 +67,8 @@ class HistoryChange(Struct, frozen=True):
     is_first: bool = False
     """Whether it is the row's first change, and not its insert: the row is older than the changes."""
     statement: ClientStatement = ClientStatement()
+    computed: frozenset[int] = frozenset()
+    """The ids of generated columns that it may have changed, and of which the log has no value."""
 
 
 class HistoryEvent(Struct, frozen=True):
@@ -238,16 +240,18 @@ class _Line(Struct, frozen=True):
             values.by_id = {}
         if self.before is not None:
             values.take_image(span, self.before, batch.changes, self.at, is_before=True)
-        former = dict(values.by_id)
+        former, computed = dict(values.by_id), []
         if self.after is None:
             values.by_id = {}
         else:
             values.take_image(span, self.after, batch.changes, self.at, is_before=False)
+            if self.op == "update":
+                computed = values.forget_computed(span, self.after, former)
         changed = {} if self.after is None else self._changed(span, former, values)
         return HistoryChange(
             self.op, self.seq, self.row, self.gtid, self.committed_at, self.binlog_file, self.binlog_pos, span,
             self.before, self.after, key, changed, number, is_first,
-            self.statement(request),
+            self.statement(request), frozenset(computed),
         )  # fmt: skip
 
     def _changed(self, span: ChangeSpan, former: dict[int, KnownValue], values: RowValues) -> dict[str, ChangedValue]:

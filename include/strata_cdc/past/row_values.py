@@ -11,13 +11,16 @@ from msgspec import Struct
 
 from strata_cdc.changes.jsonl import JSON_VALUES
 from strata_cdc.errors import StrataError
+from strata_cdc.schema.model.expressions import source_columns
+from strata_cdc.schema.model.row_times import ROW_TIMES
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.convert import convert_column
 from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.origins import step_of
 from strata_cdc.tables.values.constants import constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from strata_cdc.past.timeline import ChangeSpan, TableEvent
     from strata_cdc.schema.model.definition import Column
@@ -79,6 +82,28 @@ class RowValues:
             is_held = not is_before and (shown is None) == (not rows[name][at].is_valid)
             self.by_id[number] = KnownValue(shown, (rows, at, name) if is_held else None)
 
+    def forget_computed(self, span: ChangeSpan, image: dict[str, Any], former: Mapping[int, KnownValue]) -> list[int]:
+        """Forgets generated columns that an update may have changed, and that its image lacks: from 11 on, MariaDB
+        leaves generated columns out of the images of updates.
+
+        Args:
+            span: The version of the image.
+            image: The image after the update, as JSON, whose values have been taken.
+            former: The values before the update.
+
+        Returns:
+            The ids of these columns.
+        """
+        forgotten = []
+        for number, column in zip(span.ids, span.definition.columns, strict=True):
+            if column.name in image or column.generated is None or column.generation_expression in ROW_TIMES:
+                continue
+            sources = [span.ids_by_name[name] for name in source_columns(column, span.definition) if name in image]
+            if any(_shown(former.get(source)) != _shown(self.by_id.get(source)) for source in sources):
+                self.by_id.pop(number, None)
+                forgotten.append(number)
+        return forgotten
+
     def alter(self, event: TableEvent) -> Iterator[AlteredValue]:
         """Takes the values through a DDL; gives those that it may have changed."""
         before, after = event.before, event.after
@@ -101,6 +126,10 @@ class RowValues:
             if value is not None:
                 now[number] = value
         self.by_id = now
+
+
+def _shown(known: KnownValue | None) -> tuple[Any, ...]:
+    return () if known is None else (known.shown,)
 
 
 def _is_same(before: Column, after: Column, known: KnownValue | None) -> bool:
@@ -126,6 +155,8 @@ def _filled(column: Column, value: str | None) -> KnownValue | None:
 def _converted(known: KnownValue | None, before: Column, after: Column, event: TableEvent) -> KnownValue | None:
     array = None if known is None else known.array()
     if array is None or event.effect is None or event.is_swap or after.generated is not None:
+        return None
+    if isinstance(step_of(before, after, event.effect), str):
         return None
     try:
         return _of_array(after, convert_column(array, before, after, event.effect).combine_chunks())

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.errors import Usage
 from strata_cdc.schema.history.fills import NoFill, fill_of
-from strata_cdc.schema.model.expressions import names_column
+from strata_cdc.schema.model.expressions import source_columns
 from strata_cdc.schema.model.row_times import ROW_TIMES
 from strata_cdc.tables.current_rows import end_column, is_current
 from strata_cdc.tables.distinct import distinct
@@ -238,31 +238,13 @@ def refuse_unlogged_values(events: ImageChanges, definition: TableDefinition, mi
         if absent is None or column.generated is None or column.generation_expression in ROW_TIMES:
             continue
         updates = absent[np.isin(events.put[absent], events.taken)]
-        changed = [name for name in _sources(column, definition) if _may_differ(events, name, updates, missing)]
+        changed = [name for name in source_columns(column, definition) if _may_differ(events, name, updates, missing)]
         if changed:
             raise Usage(
                 f"updates of {', '.join(changed)} lack {column.name}, which is generated from it: MariaDB logs no "
                 "generated columns of updates",
                 remedy="The change table has what is logged. For a mirror, make it a column that is not generated.",
             )
-
-
-def _sources(column: Column, definition: TableDefinition) -> list[str]:
-    """The columns that are not generated and may have a part in a generated one: all that its expression names, or the
-    expressions of what it names."""
-    names, open_ = [], [column]
-    seen = {column.name}
-    while open_:
-        expression = open_.pop().generation_expression or ""
-        for other in definition.columns:
-            if other.name in seen or not names_column(expression, other.name):
-                continue
-            seen.add(other.name)
-            if other.generated is None:
-                names.append(other.name)
-            else:
-                open_.append(other)
-    return names
 
 
 def _may_differ(events: ImageChanges, name: str, updates: Codes, missing: pa.ChunkedArray) -> bool:

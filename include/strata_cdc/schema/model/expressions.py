@@ -4,8 +4,12 @@ Not here: the values (only the server computes them)."""
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import Column, TableDefinition
 
 
 def names_column(expression: str, column: str) -> bool:
@@ -21,3 +25,21 @@ def names_column(expression: str, column: str) -> bool:
     # A quote in a quoted name is there twice (`Lex_input_stream::get_text`, sql/sql_lex.cc).
     forms = {folded, folded.replace("`", "``"), folded.replace('"', '""')}
     return any(re.search(rf"(?<![\w$])(?<!``){re.escape(form)}(?![\w$]|``)", text) for form in forms)
+
+
+def source_columns(column: Column, definition: TableDefinition) -> list[str]:
+    """The columns that are not generated and may have a part in a generated one: all that its expression names, or the
+    expressions of what it names."""
+    names, open_ = [], [column]
+    seen = {column.name}
+    while open_:
+        expression = open_.pop().generation_expression or ""
+        for other in definition.columns:
+            if other.name in seen or not names_column(expression, other.name):
+                continue
+            seen.add(other.name)
+            if other.generated is None:
+                names.append(other.name)
+            else:
+                open_.append(other)
+    return names
