@@ -622,3 +622,20 @@ def test_generated_columns_that_mariadb_does_not_log(
     mariadb_world.server.run_sql("ALTER TABLE t ADD e INT; DELETE FROM t; INSERT INTO t (id) VALUES (1)", "shop")
     mariadb_world.publish()
     assert [line["value"] for line in asked(capsys, "blame", "shop.t", "1")] == [1, *[None] * 6]
+
+
+def test_rows_of_the_past_have_the_keys_of_others(mariadb_world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    mariadb_world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT) WITH SYSTEM VERSIONING; INSERT INTO t VALUES (1, 1), (2, 2);"
+        "UPDATE t SET n = 3; DELETE FROM t WHERE id = 2; DELETE HISTORY FROM t; UPDATE t SET n = 4;"
+        "UPDATE t SET id = 5; INSERT INTO t VALUES (2, 6); ALTER TABLE t DROP SYSTEM VERSIONING; UPDATE t SET n = 7",
+        "shop",
+    )
+    mariadb_world.publish()
+    lines = asked(capsys, "history", "shop.t", "5")
+    assert ops(lines) == ["insert", "update", "update", "update", "ALTER", "update"]
+    assert {line["row_number"] for line in lines if line["kind"] == "change"} == {1}
+    assert {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", "5")} == {"id": 5, "n": 7}
+    lines = asked(capsys, "history", "shop.t", "2")
+    assert [line["row_number"] for line in lines if line["kind"] == "change"] == [1, 1, 1, 2, 2]
+    assert "row_end" in lines[2]["changed"]

@@ -15,6 +15,7 @@ from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import PastUnknownError
 from strata_cdc.past.key_texts import as_compared, values_of_texts
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.current_rows import column_of_end, is_past
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ class EveryOf(Struct, frozen=True):
 
 
 class KeyFilter:
-    """The changes of rows that have one of some keys, before the change or after it.
+    """The changes of rows that have one of some keys, before the change or after it; without rows of the past, which
+    have the keys of current rows.
 
     Args:
         columns_in: Gives the columns that identify a row, in the definition of a version; None if it lacks some.
@@ -107,7 +109,9 @@ class KeyFilter:
         columns = self._columns(span)
         if columns is None or any(not len(values) for _, values in columns):
             return None
-        return ReadFirst(tuple(column.name for column, _ in columns), ("_missing",), self._without)
+        end = column_of_end(span.definition)
+        names = dict.fromkeys([*(column.name for column, _ in columns), *([] if end is None else [end.name])])
+        return ReadFirst(tuple(names), ("_missing",), self._without)
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
@@ -135,7 +139,8 @@ class KeyFilter:
             before_has.append(pc.is_in(as_compared(column, before), values))
             after_has.append(pc.is_in(as_compared(column, after), values))
             _refuse_absent(rows, span, column.name, before)
-        return pc.or_(reduce(pc.and_, before_has), reduce(pc.and_, after_has))
+        has_key = pc.or_(reduce(pc.and_, before_has), reduce(pc.and_, after_has))
+        return pc.and_(has_key, pc.invert(is_past(rows, span.definition)))
 
     def _columns(self, span: ChangeSpan) -> list[tuple[Column, pa.Array]] | None:
         if span.version_id not in self._known:

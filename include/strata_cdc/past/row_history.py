@@ -16,6 +16,7 @@ from strata_cdc.past.client_statements import ClientStatement
 from strata_cdc.past.row_values import AlteredValue, KnownValue, RowValues
 from strata_cdc.past.timeline import TableEvent, UnknownChanges
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.current_rows import ends_rows
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -167,14 +168,15 @@ class _Rows:
     def take_changes(self, batch: TableChangeBatch) -> Iterator[HistoryLine]:
         """Changes, those of other rows among them."""
         names = tuple(column.name for column in self._paths.columns.columns_in(batch.span) or ())
-        for line, (before, after) in zip(_lines(batch), _keys(batch, self._paths), strict=True):
+        ends = ends_rows(batch.changes, batch.span.definition).to_pylist()
+        for line, (before, after), is_end in zip(_lines(batch), _keys(batch, self._paths), ends, strict=True):
             key = after if line.op == "insert" else before
             row_id = self._paths.row_of(key, (line.seq, line.row))
             if row_id is None:
                 continue
             is_first = row_id not in self._rows and line.op != "insert"
             row = self._rows.setdefault(row_id, _Row(len(self._rows) + 1, RowValues()))
-            row.is_there = line.op != "delete"
+            row.is_there = line.op != "delete" and not is_end
             yield from self._held
             self._held = []
             yield line.made(self._request, row.values, batch, _key(line, names), row.number, is_first=is_first)

@@ -20,6 +20,7 @@ from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import EffectKind
+from strata_cdc.tables.current_rows import ends_rows
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -216,6 +217,8 @@ def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[t
     befores = [images.field(images.type.get_field_index(name)) for name in names]
     afters = [pc.coalesce(chunk[name].combine_chunks(), before) for name, before in zip(names, befores, strict=True)]
     op = chunk["_op"].combine_chunks()
+    # An UPDATE with which a row of a versioned table ends.
+    op = pc.if_else(ends_rows(chunk, span.definition), "delete", op)
     chosen = pc.or_(pc.not_equal(op, "update"), pa.scalar(any(map(has_spellings, kinds))))
     for before, after in zip(befores, afters, strict=True):
         chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
