@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import asdict
 
+from strata_cdc.binlog.bytes.codes import MAGIC
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.segment import staging_folder
 from strata_cdc.binlog.events.index import SUFFIX
@@ -22,6 +24,7 @@ from strata_cdc.errors import (
     AccessDeniedError,
     AlreadyRunningError,
     BinlogPurgedError,
+    ChecksumError,
     LakeUnavailableError,
     SourceDivergedError,
     SourceUnavailableError,
@@ -226,6 +229,24 @@ def test_a_binlog_without_checksums(server, tmp_path):
         land(server, tmp_path)
         with open_binlog(server.binlogs()[-1]) as binlog:
             assert not binlog.format.has_checksum
+        # From within the file, the server sends its first event with the checksum of other bytes.
+        server.run_sql("INSERT INTO d.t (a) VALUES ('bare, too')")
+        assert land(server, tmp_path).transactions == 1
+        segment = Path(LandedStream.open(str(tmp_path), "s").segments_after(0)[-1].url)
+        with open_binlog(segment) as binlog:
+            assert not binlog.format.has_checksum
+        data = segment.read_bytes()
+        end = len(MAGIC) + int.from_bytes(data[len(MAGIC) + 9 : len(MAGIC) + 13], "little")
+        event = data[len(MAGIC) : end - 4]
+        assert zlib.crc32(event) == int.from_bytes(data[end - 4 : end], "little")
+        sent = zlib.crc32(event[:13] + end.to_bytes(4, "little") + event[17:71] + event[:4] + event[75:])
+        segment.write_bytes(MAGIC + event + sent.to_bytes(4, "little") + data[end:])
+        with open_binlog(segment) as binlog:
+            assert not binlog.format.has_checksum
+        segment.write_bytes(MAGIC + event + b"none" + data[end:])
+        with pytest.raises(ChecksumError, match="@ 4"), open_binlog(segment):
+            pass
+        segment.write_bytes(data)
     finally:
         server.run_sql("SET GLOBAL binlog_checksum = CRC32; INSERT INTO d.t (a) VALUES ('checked')")
     land(server, tmp_path)

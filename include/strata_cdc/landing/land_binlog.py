@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES, EventFlag, EventType
-from strata_cdc.binlog.bytes.format import parse_format_description
+from strata_cdc.binlog.bytes.format import parse_format_description, with_own_checksum
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes, Quiet, Until
 from strata_cdc.binlog.protocol.source_lock import SourceLock
 from strata_cdc.binlog.sources.live import rotate_name, rotate_offset
@@ -238,7 +238,8 @@ class Landing:
             self._note_arrival()
         elif kind == EventType.FORMAT_DESCRIPTION:
             event = self.resume.format_event(self._binlog_file, event)
-            head = FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event)
+            form = parse_format_description(event[HEADER_BYTES:])
+            head = FileHead(self._binlog_file, form, with_own_checksum(event, form))
             self._cutter.start_file(head, self.resume.sender, self._offset)
         elif kind in EXECUTED_LISTS:
             # MariaDB makes a list for the connection, of what the stream continues after.

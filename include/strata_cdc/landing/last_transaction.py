@@ -461,8 +461,8 @@ def _length(header: bytes | bytearray) -> int:
 
 def _lasting(format_event: bytes) -> bytes:
     """The part of a FORMAT_DESCRIPTION that is the same wherever in its file a stream begins: the server blanks out its
-    end, its flags and the time of its start, and corrects the checksum (sql/rpl_binlog_sender.cc,
-    `send_format_description_event`)."""
+    end, its flags and the time of its start, and corrects the checksum if the other events have one
+    (sql/rpl_binlog_sender.cc, `send_format_description_event`)."""
     created = HEADER_BYTES + 2 + 50
     return format_event[:13] + format_event[HEADER_BYTES:created] + format_event[created + 4 : -4]
 

@@ -20,7 +20,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, ENGINE_MAGIC, HEADER_BYTES, MAGIC, EventFlag, EventType
-from strata_cdc.binlog.bytes.format import FormatDescription, names_checksum, parse_format_description
+from strata_cdc.binlog.bytes.format import (
+    FormatDescription,
+    names_checksum,
+    parse_format_description,
+    with_own_checksum,
+)
 from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
 from strata_cdc.binlog.bytes.ranged_bytes import HEAD_BYTES, RangedBytes
 from strata_cdc.binlog.bytes.segment import SegmentName
@@ -264,7 +269,9 @@ def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
         raise error.located(offset=begin) from None
     if names_checksum(form.flavour):
         # This event has its checksum even in files without (`Format_description_log_event::write`).
-        verify_checksums(buffer, index_events(buffer, begin, begin + length, form))
+        event = with_own_checksum(buffer[begin : begin + length].tobytes(), form)
+        head = np.frombuffer(MAGIC + event, np.uint8)
+        verify_checksums(head, index_events(head, begin, begin + length, form))
     return form
 
 

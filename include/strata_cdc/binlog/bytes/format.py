@@ -3,14 +3,27 @@ Not here: walking over them (`frames.py`), every other event (`binlog/events/par
 
 from __future__ import annotations
 
+import zlib
+
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES, ChecksumAlgorithm, EventType
+from strata_cdc.binlog.bytes.codes import (
+    CHECKSUM_BYTES,
+    HEADER_BYTES,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+)
 from strata_cdc.errors import CorruptEventError, UnsupportedEventError
 from strata_cdc.flavour import Flavour, Vendor
 
 _FIXED_BYTES = 2 + 50 + 4 + 1
 """Binlog version, server version, time of creation, length of the common header."""
+_END_POSITION, _FLAGS = slice(13, 17), slice(17, 19)
+"""In an event's header."""
+_CREATED = slice(HEADER_BYTES + 52, HEADER_BYTES + 56)
+"""The time of the server's start, in its first file; 0 in others. It is the time of the event itself."""
 _FIRST_WITH_CHECKSUM = (5, 6, 1)
 """5.6.1 wrote the first checksums, and with them the byte that names the algorithm."""
 OLDEST_MARIADB = (10, 6, 0)
@@ -78,6 +91,32 @@ def names_checksum(flavour: Flavour) -> bool:
     """Whether a server ends FORMAT_DESCRIPTION in a checksum algorithm and a checksum, whatever the other events
     have."""
     return flavour.vendor is Vendor.MARIADB or flavour.is_mysql(*_FIRST_WITH_CHECKSUM)
+
+
+def with_own_checksum(event: bytes, form: FormatDescription) -> bytes:
+    """FORMAT_DESCRIPTION with the checksum of its bytes.
+
+    For a stream that begins within a file, a server sends it with its end or the time of the server's start blanked
+    out. In a file without checksums it leaves this event's own checksum as it was (sql/rpl_binlog_sender.cc,
+    `send_format_description_event`). Then the checksum is replaced; any other event is returned as it is.
+
+    Args:
+        form: What it says.
+    """
+    if form.has_checksum or not names_checksum(form.flavour):
+        return event
+    end = (len(MAGIC) + len(event)).to_bytes(4, "little")
+    for created in (event[_CREATED], event[:4]):
+        in_file = event[: _END_POSITION.start] + end + event[_END_POSITION.stop : _CREATED.start]
+        if _checksum(in_file + created + event[_CREATED.stop :]) == event[-CHECKSUM_BYTES:]:
+            return event[:-CHECKSUM_BYTES] + _checksum(event)
+    return event
+
+
+def _checksum(event: bytes) -> bytes:
+    flags = int.from_bytes(event[_FLAGS], "little") & ~EventFlag.BINLOG_IN_USE
+    covered = event[: _FLAGS.start] + flags.to_bytes(2, "little") + event[_FLAGS.stop : -CHECKSUM_BYTES]
+    return zlib.crc32(covered).to_bytes(CHECKSUM_BYTES, "little")
 
 
 def _written_by(body: bytes) -> tuple[int, str]:
