@@ -639,3 +639,19 @@ def test_rows_of_the_past_have_the_keys_of_others(mariadb_world: PastWorld, caps
     lines = asked(capsys, "history", "shop.t", "2")
     assert [line["row_number"] for line in lines if line["kind"] == "change"] == [1, 1, 1, 2, 2]
     assert "row_end" in lines[2]["changed"]
+
+
+def test_a_key_of_two_rows_before_it_was_a_key(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT NOT NULL, n INT); INSERT INTO t VALUES (1, 1), (2, 2), (2, 2), (3, 3);"
+        "DELETE FROM t WHERE id = 2 LIMIT 1; DELETE FROM t WHERE id = 3; INSERT INTO t VALUES (3, 4);"
+        "ALTER TABLE t ADD PRIMARY KEY (id); UPDATE t SET n = n + 10",
+        "shop",
+    )
+    world.publish()
+    for key, n in (("1", 11), ("3", 14)):
+        assert [line["value"] for line in asked(capsys, "blame", "shop.t", key)] == [int(key), n]
+    for question in ("blame", "history"):
+        said = refused(capsys, question, "shop.t", "2")
+        assert "two rows had this key" in said
+        assert "strata row history shop.t --where" in said

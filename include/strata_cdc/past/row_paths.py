@@ -18,6 +18,7 @@ from strata_cdc.past.change_filters import KeyFilter
 from strata_cdc.past.key_texts import as_compared, has_spellings, texts_of_values, values_of_texts
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.schema.history.shell_words import table_word
+from strata_cdc.schema.model.definition import KeyKind
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.current_rows import ends_rows
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.past.table_changes import TableChanges
     from strata_cdc.past.timeline import TableTimeline
-    from strata_cdc.schema.model.definition import Column
+    from strata_cdc.schema.model.definition import Column, TableName
 
 Key = tuple[str, ...]
 """The values of a key's columns as texts (`key_texts.py`)."""
@@ -164,7 +165,7 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
         timeline: The table, and the range.
 
     Raises:
-        Usage: The rows had more than `MOST_KEYS` keys.
+        Usage: The rows had more than `MOST_KEYS` keys, or two rows had one.
         StrataError: As for `TableChanges.read_timeline`.
     """
     keys = {key}
@@ -187,10 +188,11 @@ def _walked(
     changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: tuple[Key, set[Key]], chosen: KeyFilter
 ) -> _Walk:
     key, followed = keys
-    walk = _Walk(key, followed, (timeline.after, -1))
+    walk = _Walk(timeline.table, key, followed, (timeline.after, -1))
     for part in timeline.parts:
         if isinstance(part, ChangeSpan):
             same = _Same(columns, part, key)
+            walk.is_unique = _is_unique(columns, part)
             for chunk in changes.looked_at(part, chosen):
                 for order, before, after in _moves(chunk, part, columns):
                     walk.add_spellings(order, same.among({before, after}), same)
@@ -201,6 +203,16 @@ def _walked(
         else:
             walk.take_event(part)
     return walk
+
+
+def _is_unique(columns: KeyColumns, span: ChangeSpan) -> bool:
+    """Whether no two rows of a version can have the same key."""
+    names = {column.name for column in columns.columns_in(span) or () if not column.nullable}
+    for key in span.definition.keys:
+        parts = [None if part.column is None else span.definition.column(part.column) for part in key.parts]
+        if key.kind in {KeyKind.PRIMARY, KeyKind.UNIQUE} and all(part and part.name in names for part in parts):
+            return True
+    return False
 
 
 def _may_bring_rows(event: TableEvent) -> bool:
@@ -249,8 +261,12 @@ class _Same:
 class _Walk:
     """Follows the rows of some keys through a timeline."""
 
-    def __init__(self, key: Key, keys: set[Key], begin: Place) -> None:
-        self._keys = keys
+    def __init__(self, table: TableName, key: Key, keys: set[Key], begin: Place) -> None:
+        self._table, self._keys = table, keys
+        self.is_unique = True
+        """Whether no two rows have one key, in the version whose changes come next."""
+        self._sure: set[Key] = set()
+        """Keys of which a change has shown that a row has them."""
         self.spellings = {key}
         """The key, and all that was the same by what a version compares."""
         self._open: dict[Key, tuple[Place, int]] = {}
@@ -282,6 +298,7 @@ class _Walk:
         self.spellings |= changed
         if changed:
             for key in same.among(self.spellings & self._open.keys()) - changed:
+                self._refuse_second(key, order)
                 self._end(key, order)
 
     def add_change(self, order: Place, before: Key | None, after: Key | None) -> None:
@@ -298,8 +315,10 @@ class _Walk:
         if after not in self._keys:
             self._went[row] = after
             return
+        self._refuse_second(after, order)
         self._end(after, order)
         self._begin(after, order, row)
+        self._sure.add(after)
 
     def end(self) -> tuple[frozenset[int], set[Key]]:
         """The rows that had the key, and the keys of them which were not followed."""
@@ -316,7 +335,19 @@ class _Walk:
     def _begin(self, key: Key, order: Place, row: int) -> None:
         self._open[key] = order, row
 
+    def _refuse_second(self, key: Key, order: Place) -> None:
+        """Refuses a second row with a key, as long as the columns are no key of the table."""
+        if key in self._sure and not self.is_unique:
+            raise Usage(
+                f"at transaction {order[0]}, two rows had this key: its columns were no key of the table then, and "
+                "nothing tells which row was which",
+                table=str(self._table),
+                remedy="Choose changes by a condition: "
+                f"`strata row history {table_word(self._table)} --where \"name = 'a'\"`.",
+            )
+
     def _end(self, key: Key, order: Place) -> int | None:
+        self._sure.discard(key)
         begun = self._open.pop(key, None)
         if begun is None:
             return None
