@@ -13,9 +13,10 @@ from strata_cdc.config.settings import Source, SourceSettings
 from strata_cdc.files.storage import list_files
 from strata_cdc.ops.doctor.check_lake import check_lake
 from strata_cdc.ops.doctor.check_source import check_source
-from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
+from strata_cdc.ops.doctor.check_tables import check_arguments, check_merges, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import FindingSeverity
 from strata_cdc.schema.model.definition import TableName
+from tests.mariadb_server import FAMILIES, start_family
 from tests.s3_server import BUCKET
 from tests.store_proxy import CARELESS, UNLISTED, store_proxy
 
@@ -176,3 +177,18 @@ def test_a_dry_run_asks_for_the_arguments(tmp_path):
     assert "col_umn: extra fields not permitted" in found.what
     (tmp_path / "app.orders.yaml").write_text(EXPECTATION)
     assert list(check_arguments(str(tmp_path))) == []
+
+
+@pytest.mark.mysql
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tables_that_are_written_through_others(family, tmp_path):
+    with start_family(tmp_path, family) as server, server.connect() as connection:
+        assert list(check_merges(connection)) == []
+        server.run_sql(
+            "CREATE DATABASE d; CREATE TABLE d.a (id INT) ENGINE = MyISAM; CREATE TABLE d.b (id INT) ENGINE = MyISAM;"
+            "CREATE TABLE d.both_of_them (id INT) ENGINE = MERGE UNION = (d.a, d.b)"
+        )
+        (found,) = check_merges(connection)
+    assert (found.severity, found.name) == (FindingSeverity.WARNING, "merge tables")
+    assert found.what.startswith("d.both_of_them: ")

@@ -25,7 +25,7 @@ from strata_cdc.ops.doctor.check_grants import judge_backup_admin, judge_grants
 from strata_cdc.ops.doctor.check_hosting import judge_hosting, where_it_is_set
 from strata_cdc.ops.doctor.check_lake import check_lake, check_sink, check_uploads
 from strata_cdc.ops.doctor.check_settings import judge_settings
-from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
+from strata_cdc.ops.doctor.check_tables import check_arguments, check_merges, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
 from strata_cdc.quality.check.own_at_versions import mistakes_of_file
 from strata_cdc.schema.live.grants import PARTIAL_REVOKES, Grants
@@ -69,6 +69,7 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     try:
         with server_errors(source.address):
             findings = [ok("connection", str(source.address)), *_check_server(connection, source)]
+            findings += check_merges(connection)
             server = ServerTables.from_server(connection)
     except StrataError as failure:
         findings = [_failed("connection", failure)]

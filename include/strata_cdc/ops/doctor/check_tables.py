@@ -4,7 +4,7 @@ Not here: the server's settings and grants (`check_settings.py`, `check_grants.p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strata_cdc.errors import SettingsError, StrataError
 from strata_cdc.fields import near_names
@@ -15,6 +15,8 @@ from strata_cdc.selection.wanted import NAMES_OF_TABLES, no_match
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+
+    import pymysql
 
     from strata_cdc.config.settings import Source
     from strata_cdc.quality.checks.own import OwnFile
@@ -47,6 +49,20 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
         )
     matched = f"{_tables(len(wanted))} of {len(known)} wanted"
     return warning("tables", f"{matched}; {misses}", f"{NAMES_OF_TABLES}.") if misses else ok("tables", matched)
+
+
+def check_merges(connection: pymysql.Connection[Any]) -> Iterator[Finding]:
+    """A finding on tables of the engine MERGE, if the server has any."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE ENGINE = 'MRG_MYISAM'")
+        merged = sorted(f"{database}.{table}" for database, table in cursor.fetchall())
+    if merged:
+        yield warning(
+            "merge tables",
+            f"{', '.join(merged)}: what is written through these is logged under their names, and what is written to "
+            "the tables that they unite under those tables' names: neither has all changes of its rows",
+            "Write to the united tables only, and leave the MERGE tables out: `exclude` in the settings.",
+        )
 
 
 def check_own(
