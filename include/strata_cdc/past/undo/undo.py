@@ -21,6 +21,7 @@ from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
+from strata_cdc.past.undo.parents_first import parents_first
 from strata_cdc.past.undo.row_changes import LoggedChange
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
 from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps, origin_of
@@ -267,7 +268,8 @@ class ChangeScript:
             for steps in self._tables:
                 chosen += [(order, steps, change) for order, change in steps.window(after, until)]
             chosen += [((seq, 0), steps, event) for seq, steps, event in events if after < seq <= until]
-            for _, steps, change in sorted(chosen, key=lambda item: item[0], reverse=is_undo):
+            chosen.sort(key=lambda item: item[0], reverse=is_undo)
+            for _, steps, change in parents_first(chosen, self._foreign_keys) if is_undo else chosen:
                 yield from _outcomes_of(steps, change)
 
     def _windows(self) -> list[tuple[int, int]]:
