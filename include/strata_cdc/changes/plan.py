@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct, field
 
 from strata_cdc.binlog.events.model import XaStep
+from strata_cdc.errors import SchemaGapError
 from strata_cdc.landing.prepared import CommittedRecord
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
-from strata_cdc.schema.model.definition import TableName, definition_from_json
+from strata_cdc.schema.model.definition import ROWS_ELSEWHERE, TableName, definition_from_json
 from strata_cdc.unforeseen import as_told, may_pass
 
 if TYPE_CHECKING:
@@ -207,6 +208,15 @@ def _is_other(table: PlannedVersion | None, other: PlannedVersion | None) -> boo
     return table is not other and table != other
 
 
+def _require_own_rows(definition: TableDefinition) -> None:
+    if not definition.has_own_rows:
+        raise SchemaGapError(
+            ROWS_ELSEWHERE,
+            remedy="Write to the tables of the UNION, and name this one in `exclude` of the settings. Mirrors of these "
+            "tables lack what was written through it: `strata dump` reads them.",
+        )
+
+
 class _Planner(Struct):
     lookup: Lookup
     source: str
@@ -308,6 +318,7 @@ class _Planner(Struct):
         try:
             last = self.lasts(name, seq)
             version = self.lookup(name, seq)
+            _require_own_rows(version.definition)
             table = PlannedVersion(name.database, name.table, version.version_id, version.definition.to_json())
         except Exception as error:
             if may_pass(error):

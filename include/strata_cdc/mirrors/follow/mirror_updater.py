@@ -19,6 +19,7 @@ from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
 from strata_cdc.mirrors.follow.published_rows import PublishedRows
 from strata_cdc.mirrors.rows_from import RowsFrom
 from strata_cdc.schema.history.cascades import UNLOGGED
+from strata_cdc.schema.model.definition import ROWS_ELSEWHERE
 from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class MirrorUpdater:
             reason = UNLOGGED
         if reason is not None or mirror is None:
             return None if reason is None else Loss(reason)
+        if not mirror.definition.has_own_rows:
+            return Loss(ROWS_ELSEWHERE)
         again = self._update.rows.differ_from(mirror)
         return diverged(mirror, events) or (None if again is None else Loss(again))
 
@@ -193,7 +196,9 @@ class MirrorUpdater:
             return MirrorProgress(mirror)
         # Changes by foreign keys without row events would be missing again at once; a table that is not defined, or no
         # longer exists, cannot be read.
-        needs_dump = is_there and self._follower.schema_events.unlogged(self._table) is None
+        definition = None if update.current is None else update.current.definition
+        needs_dump = definition is not None and definition.has_own_rows
+        needs_dump = needs_dump and self._follower.schema_events.unlogged(self._table) is None
         remedy = remedy_of(self._follower.published, self._follower.source, self._table, update.lost)
         commits = update.writer.commits
         return update.lost.followed(mirror, commits, remedy, needs_dump=needs_dump)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
@@ -158,6 +158,13 @@ class ApplicationPeriod(Struct, frozen=True):
     end: str
 
 
+ROWS_ELSEWHERE: Final = (
+    "its engine is MERGE: its rows are those of the tables of its UNION, and of these only what is written through it "
+    "is logged under its name"
+)
+_MERGE: Final = frozenset({"merge", "mrg_myisam"})
+
+
 class Unknown(Struct, frozen=True):
     """A table whose definition is not known since some statement."""
 
@@ -182,6 +189,11 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """The application-time period."""
     sequence: bool = False
     """A SEQUENCE of MariaDB: a table of one row, and each row event replaces it."""
+
+    @property
+    def has_own_rows(self) -> bool:
+        """Whether its rows are its own, and each change of them is logged under its name: see `ROWS_ELSEWHERE`."""
+        return (self.engine or "").lower() not in _MERGE
 
     @property
     def primary_key(self) -> tuple[str, ...]:
