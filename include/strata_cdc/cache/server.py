@@ -118,15 +118,10 @@ class CacheServer:
             return self._client.execute_command(*words)
         except self._redis.exceptions.NoScriptError:
             raise
-        except self._redis.exceptions.AuthenticationError as error:
+        except (self._redis.exceptions.AuthenticationError, self._redis.exceptions.NoPermissionError) as error:
+            is_known = isinstance(error, self._redis.exceptions.NoPermissionError)
             raise CacheRefusedError(
-                f"the cache at {self.shown} does not let us in: {_plain(error)}",
-                remedy="Give its user and password in the URL: redis://user:password@host:port/database.",
-            ) from None
-        except self._redis.exceptions.NoPermissionError as error:
-            raise CacheRefusedError(
-                f"the cache at {self.shown} does not let us in: {_plain(error)}",
-                remedy="The account needs +evalsha +eval +info +xadd +xrange +scan, hashes, and keys `strata:*`.",
+                f"the cache at {self.shown} does not let us in: {_plain(error)}", remedy=_GRANTS if is_known else _LOGIN
             ) from None
         except self._redis.exceptions.ReadOnlyError as error:
             # For a while only, after another server was promoted.
@@ -217,6 +212,10 @@ def _flat(fields: Any) -> list[bytes]:
 
 def _glob(text: str) -> str:
     return re.sub(r"([\[\]*?\\])", r"\\\1", text)
+
+
+_GRANTS: Final = "The account needs +evalsha +eval +info +xadd +xrange +scan, hashes, and keys `strata:*`."
+_LOGIN: Final = "Give its user and password in the URL: redis://user:password@host:port/database."
 
 
 def _is_passing(text: str) -> bool:
