@@ -157,6 +157,13 @@ def test_a_row_through_time(pages: tuple[httpx.Client, str]) -> None:
     assert "delete" in row(pages, "people", "2", status=200)
 
 
+def test_a_row_is_offered_where_something_identifies_it(pages: tuple[httpx.Client, str]) -> None:
+    for table, has_key in {"people": True, "pairs": True, "bag": False}.items():
+        page = pages[0].get("/table", params={"source": "s", "database": "shop", "table": table})
+        assert ("One row through time" in page.text) == has_key
+        assert "Rows as they are" in page.text
+
+
 def test_a_key_of_two_columns_that_was_updated(pages: tuple[httpx.Client, str]) -> None:
     shown = row(pages, "pairs", "1", "y")
     assert "UPDATE pairs SET b = 'y', v = 6" in shown

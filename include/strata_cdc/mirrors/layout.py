@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from strata_cdc.files.storage import list_folders
-from strata_cdc.schema.model.definition import KeyKind, TableName
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.convert import exact_schema, state_schema
-from strata_cdc.tables.layout import column_name, name_of_path, own_name, path_name
+from strata_cdc.tables.layout import column_name, name_of_path, path_name
 from strata_cdc.tables.verbatim import exact_names
 
 if TYPE_CHECKING:
-    from strata_cdc.schema.model.definition import Key, TableDefinition
+    from strata_cdc.schema.model.definition import TableDefinition
 
 SEQ: Final = "_seq"
 """The column with the transaction that changed the row last; NULL: the row comes from a dump."""
@@ -70,27 +70,10 @@ def exact_key(definition: TableDefinition) -> tuple[str, ...]:
 
 
 def key_columns(definition: TableDefinition) -> tuple[str, ...]:
-    """Columns whose values identify a row: those of the primary key, else those of a unique key whose columns are never
-    NULL. If there is neither, none: only a whole row identifies itself."""
-    if definition.primary_key:
-        return tuple(_names(definition, definition.primary_key))
-    for key in definition.keys:
-        if key.kind is KeyKind.UNIQUE and _is_total(definition, key):
-            return tuple(_names(definition, [part.column for part in key.parts if part.column is not None]))
-    return ()
+    """The columns of `TableDefinition.row_key`, by their names in the mirror."""
+    return tuple(column_name(name) for name in definition.row_key)
 
 
 def key_names(definition: TableDefinition) -> list[str]:
-    """The columns of `key_columns`, by folded name in MySQL's table."""
-    return [fold_name(own_name(name)) for name in key_columns(definition)]
-
-
-def _names(definition: TableDefinition, columns: tuple[str, ...] | list[str]) -> list[str]:
-    """The names as the table spells them; a key may spell them in another way."""
-    columns_of_key = [definition.column(name) for name in columns]
-    return [column_name(column.name) for column in columns_of_key if column is not None]
-
-
-def _is_total(definition: TableDefinition, key: Key) -> bool:
-    columns = [None if part.column is None else definition.column(part.column) for part in key.parts]
-    return all(column is not None and not column.nullable for column in columns)
+    """The columns of `TableDefinition.row_key`, by folded name."""
+    return [fold_name(name) for name in definition.row_key]

@@ -203,6 +203,19 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
                 return tuple(part.column for part in key.parts if part.column is not None)
         return ()
 
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Names of the columns whose values identify a row, as the columns spell them: those of the primary key, else
+        those of the first unique key whose columns are never NULL; empty if only a whole row identifies itself."""
+        if self.primary_key:
+            return tuple(column.name for name in self.primary_key if (column := self.column(name)))
+        for key in self.keys:
+            columns = [self.column(part.column) for part in key.parts if part.column is not None]
+            never_null = [column.name for column in columns if column is not None and not column.nullable]
+            if key.kind is KeyKind.UNIQUE and len(never_null) == len(key.parts):
+                return tuple(never_null)
+        return ()
+
     def column(self, name: str) -> Column | None:
         """The column of that name; MySQL ignores the case of column names."""
         folded = fold_name(name)
