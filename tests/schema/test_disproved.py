@@ -177,6 +177,18 @@ def test_an_alter_confirms_no_columns_that_it_does_not_name(store):
     assert any("rows after transaction 2 are not decoded" in text for text in report.examples)
 
 
+def test_a_snapshot_confirms_no_table_that_was_renamed_out_of_its_sight(store):
+    stream, moved = Stream(), TableName("hidden", "t")
+    track(store, stream, "create database d", "create table t (a int, b int)", "", "rename table t to hidden.t", "")
+    snap(store, f"{A}:1-5", {}, seen_databases=frozenset({"d"}))
+    track(store, stream, "", "")
+    snap(store, f"{A}:1-7", {moved: table("b int; a int")})
+    track(store, stream, "")
+    assert [columns(store, seq) for seq in (2, 3)] == [None] * 2
+    assert [columns(store, seq, moved) for seq in (4, 5, 7)] == [None] * 3
+    assert columns(store, 8, moved) == "b int; a int"
+
+
 def test_mariadb_shows_no_charsets(store):
     stream = Stream()
     track(store, stream, "create database d", "create table t (a varchar(9) character set latin1)", "")

@@ -362,16 +362,26 @@ class _Reconciling:
     def _unconfirmed(self, newest: StoredEntry) -> Iterator[tuple[TableName, VersionPosition]]:
         """The definitions of a table since it was confirmed last, by a snapshot or by the statement that made it: under
         which name, and where each became valid. An ALTER confirms no columns but those that it names."""
-        confirmed, entry = self._confirmed, newest
+        entry, until = newest, None
         while True:
-            at = _place(entry)
-            if confirmed is not None and confirmed.confirms(entry.name):
-                at = max(at, confirmed.position, key=lambda place: (place.seq, place.statement_no))
-            yield entry.name, at
+            begin = _place(entry)
+            confirmed = self._confirmed_between(entry.name, begin, until)
+            yield entry.name, confirmed or begin
             earlier = self._altered_by(entry)
-            if earlier is None or at != _place(entry):
+            if earlier is None or confirmed is not None:
                 return
-            entry = earlier
+            entry, until = earlier, begin
+
+    def _confirmed_between(
+        self, name: TableName, begin: VersionPosition, until: VersionPosition | None
+    ) -> VersionPosition | None:
+        """Where a snapshot confirmed a definition that was valid from `begin` on; a snapshot after `until`, when the
+        table had another name, has confirmed only that there is no table of this name."""
+        if self._confirmed is None or not self._confirmed.confirms(name):
+            return None
+        at = self._confirmed.position
+        is_before = until is None or (at.seq, at.statement_no) < (until.seq, until.statement_no)
+        return at if is_before and (at.seq, at.statement_no) > (begin.seq, begin.statement_no) else None
 
     def _altered_by(self, entry: StoredEntry) -> StoredEntry | None:
         """The definition that a statement has altered; None if it made the table, or if no statement made the entry."""
