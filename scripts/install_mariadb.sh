@@ -21,15 +21,11 @@ begin_unpacking mariadb "$prefix" "$suite"
 unpack mariadb-server-core mariadb-client-core mariadb-client
 
 for program in mariadbd mariadb mariadb-binlog mariadb-dump; do
-    cat >"$building/bin/$program" <<'WRAPPER'
-#!/usr/bin/env bash
-# Runs the unpacked program with the libraries it was built against.
-prefix=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-program=$(basename "${BASH_SOURCE[0]}")
-libraries="$prefix/usr/lib/$(uname -m)-linux-gnu:$prefix/lib/$(uname -m)-linux-gnu"
-loader=$(find "$prefix/usr/lib" "$prefix/lib" "$prefix/lib64" -name 'ld-linux-*.so.*' 2>/dev/null | head -n 1)
+    wrap "$program" <<'WRAPPER'
+libraries="$prefix/usr/lib/$triplet:$prefix/lib/$triplet"
+for loader in "$prefix"/{usr/lib,lib,lib64}{,/*}/ld-linux-*.so.*; do [ -e "$loader" ] && break; done
 binary="$prefix/usr/bin/$program"
-share=$(dirname "$prefix"/usr/share/*/charsets)
+for share in "$prefix"/usr/share/*/charsets; do share=${share%/*}; done
 own=("--character-sets-dir=$share/charsets")
 if [ "$program" = mariadbd ]; then
     binary="$prefix/usr/sbin/mariadbd"
@@ -40,7 +36,6 @@ defaults=()
 if [[ "${1:-}" == --no-defaults || "${1:-}" == --defaults* ]]; then defaults=("$1"); shift; fi
 exec "$loader" --library-path "$libraries" "$binary" "${defaults[@]}" "${own[@]}" "$@"
 WRAPPER
-    chmod +x "$building/bin/$program"
 done
 "$building/bin/mariadbd" --no-defaults --version >/dev/null || die "the unpacked mariadbd does not run on this machine"
 finish_unpacking

@@ -28,12 +28,8 @@ server=$(apt_knows '^mysql-server-core(-[0-9.]+)?$')
 unpack "$server" "${server/server/client}"
 
 for program in mysqld mysql mysqlbinlog mysqldump mysqladmin; do
-    cat >"$building/bin/$program" <<'WRAPPER'
-#!/usr/bin/env bash
-# Runs the unpacked program with the libraries it was built against.
-prefix=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-program=$(basename "${BASH_SOURCE[0]}")
-libraries="$prefix/usr/lib/$(uname -m)-linux-gnu"
+    wrap "$program" <<'WRAPPER'
+libraries="$prefix/usr/lib/$triplet"
 binary="$prefix/usr/bin/$program"
 own=()
 if [ "$program" = mysqld ]; then
@@ -48,7 +44,6 @@ defaults=()
 if [[ "${1:-}" == --no-defaults || "${1:-}" == --defaults* ]]; then defaults=("$1"); shift; fi
 exec "$libraries"/ld-linux-*.so.* --library-path "$libraries" "$binary" "${defaults[@]}" "${own[@]}" "$@"
 WRAPPER
-    chmod +x "$building/bin/$program"
 done
 "$building/bin/mysqld" --no-defaults --version >/dev/null || die "the unpacked mysqld does not run on this machine"
 finish_unpacking

@@ -29,16 +29,12 @@ unpack "$kind-tools"
 rm -rf "$building"/{bin,sbin,etc,var,usr/sbin,usr/share}
 mkdir "$building/bin"
 find "$building/usr/bin" -mindepth 1 ! -name "$kind-*" -delete
-cat >"$building/bin/$kind-server" <<'WRAPPER'
-#!/usr/bin/env bash
-# Runs the unpacked program, which is the same file as its tools, with the libraries it was built against.
-prefix=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-libraries="$prefix/usr/lib/$(uname -m)-linux-gnu:$prefix/lib/$(uname -m)-linux-gnu"
-loader=$(find "$prefix/usr/lib" "$prefix/lib" -name 'ld-linux-*.so.*' 2>/dev/null | head -n 1)
-binary=$(find "$prefix/usr/bin" -name '*-check-rdb' | head -n 1)
-exec "$loader" --argv0 "$(basename "${BASH_SOURCE[0]}")" --library-path "$libraries" "$binary" "$@"
+# The server is the same file as its tools.
+wrap "$kind-server" <<'WRAPPER'
+libraries="$prefix/usr/lib/$triplet:$prefix/lib/$triplet"
+for loader in "$prefix"/{usr/lib,lib}{,/*}/ld-linux-*.so.*; do [ -e "$loader" ] && break; done
+exec "$loader" --argv0 "$program" --library-path "$libraries" "$prefix/usr/bin/${program%-server}-check-rdb" "$@"
 WRAPPER
-chmod +x "$building/bin/$kind-server"
 "$building/bin/$kind-server" --version >/dev/null || die "the unpacked $kind-server does not run on this machine"
 finish_unpacking
 echo "$kind: $("$prefix/bin/$kind-server" --version | sed -E 's/.* (v=[^ ]+).*/\1/')"

@@ -2,7 +2,7 @@
 # Sourced by the scripts that put a Debian or Ubuntu package under a folder, without root and without touching the system:
 # packages are unpacked, not installed, and their programs run through the loader that came with them.
 #
-# begin_unpacking NAME PREFIX [SUITE]; then apt_knows and unpack; then finish_unpacking. The caller has `die`.
+# begin_unpacking NAME PREFIX [SUITE]; then apt_knows and unpack; then wrap; then finish_unpacking. The caller has `die`.
 set -euo pipefail
 
 # Makes a folder beside the prefix with package lists of its own; SUITE replaces that of the machine's sources on Debian.
@@ -45,6 +45,25 @@ unpack() {
     echo "$label: fetching ${#packages[@]} packages"
     (cd "$building/debs" && apt-get "${apt[@]}" -qq download "${packages[@]}") || die "a package could not be fetched"
     for deb in "$building"/debs/*.deb; do dpkg -x "$deb" "$building"; done
+}
+
+# Makes the program NAME of the prefix, which runs an unpacked program with the libraries it was built against: by what is
+# read from standard input, which knows `prefix`, `program` and `triplet` (where libraries are). It starts no other
+# program: tests call these programs thousands of times.
+wrap() {
+    {
+        cat <<'HEAD'
+#!/usr/bin/env bash
+# Runs the unpacked program with the libraries it was built against.
+case "${BASH_SOURCE[0]}" in
+/*) prefix=${BASH_SOURCE[0]%/*/*} ;;
+*) prefix=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) ;;
+esac
+program=${BASH_SOURCE[0]##*/} triplet=$HOSTTYPE-linux-gnu
+HEAD
+        cat
+    } >"$building/bin/$1"
+    chmod +x "$building/bin/$1"
 }
 
 finish_unpacking() {
