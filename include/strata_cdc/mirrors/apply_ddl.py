@@ -28,7 +28,6 @@ from strata_cdc.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.convert import convert_exact_rows, exact_schema
 from strata_cdc.tables.partition_rows import in_partitions
-from strata_cdc.tables.verbatim import exact_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -179,8 +178,3 @@ def converted_rows(mirror: Mirror, change: TableChange) -> Iterator[pa.Table]:
         except Usage as error:
             raise CannotFollowError(error.facts().message) from error
         yield converted.append_column(SEQ, rows[SEQ])
-
-
-def put_rows(changes: pa.Table, definition: TableDefinition) -> pa.Table:
-    """The rows that inserts have added, with `_seq`."""
-    return exact_changes(changes, definition).select([*exact_schema(definition).names, SEQ])

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.arrow_columns import no_rows
 from strata_cdc.mirrors.complete import completed
+from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.key_index import KeyLookup
-from strata_cdc.mirrors.layout import SEQ
+from strata_cdc.mirrors.layout import SEQ, exact_key
+from strata_cdc.tables.convert import exact_schema
 from strata_cdc.tables.state import ImageChanges, in_order, row_codes, sequence_row
 from strata_cdc.tables.unknown_before import with_keys_before
 
@@ -65,9 +69,38 @@ def reduce_changes(
     if definition.sequence:
         return _replaced(rows_of(events.before), events, int(seqs[-1]))
     after = completed(events, definition, key, ordered["_missing"], rows_of)
-    put = after.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
-    reduced = (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
+    reduced = (_by_key if key else _by_row)(events, _with_seqs(after, seqs), list(key) or after.schema.names)
     return replace(reduced, may_have_new_keys=may_have_new_keys)
+
+
+def rows_of_new_table(changes: pa.Table, definition: TableDefinition) -> pa.Table:
+    """The rows that a table has after changes in the transaction that made it, before which it had none; with `_seq`.
+
+    CREATE TABLE ... REPLACE SELECT logs updates and deletes, too; MINIMAL images lack the columns that the query does
+    not give.
+
+    Args:
+        changes: Changes with the columns of `definition`, in any order: all of the transaction, or a part of them.
+        definition: The definition of the table.
+
+    Raises:
+        CannotFollowError: They change rows that an earlier part has added.
+        Usage: As `reduce_changes`.
+    """
+    ordered, rows = in_order(changes), no_rows(exact_schema(definition))
+    if pc.all(pc.equal(ordered["_op"], "insert")).as_py():
+        events = ImageChanges.from_changes(ordered, definition)
+        return _with_seqs(events.after, np.asarray(ordered["_seq"].to_numpy())[events.put])
+    reduced = reduce_changes(ordered, definition, exact_key(definition), lambda _: rows)
+    if reduced.gone.counts.any():
+        raise CannotFollowError(
+            "the query that made the table replaced some of its rows, and added more rows than one batch of changes has"
+        )
+    return reduced.put
+
+
+def _with_seqs(rows: pa.Table, seqs: Ints) -> pa.Table:
+    return rows.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
 
 
 def _replaced(rows: pa.Table, events: ImageChanges, seq: int) -> Reduced:

@@ -8,11 +8,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from strata_cdc.mirrors.applied_files import AppliedFiles
-from strata_cdc.mirrors.apply_ddl import put_rows
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.follow.followed import NotYetError
+from strata_cdc.mirrors.reduce import rows_of_new_table
 from strata_cdc.schema.model.engines import discards_rows
+from strata_cdc.tables.verbatim import exact_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,11 +86,12 @@ class PublishedRows:
         return "an interval that the mirror has applied was published again, with other rows"
 
     def added_by(self, event: SchemaEvent, change: TableChange) -> Iterable[pa.Table]:
-        """The rows that CREATE TABLE ... SELECT has added in the transaction that made the table.
+        """The rows that CREATE TABLE ... SELECT has left in the transaction that made the table.
 
         Raises:
             NotYetError: They are not published yet.
-            CannotFollowError: They were discarded.
+            CannotFollowError: They were discarded; or there are too many of them, and some replace others.
+            Usage: An image lacks columns whose values are not known.
         """
         if change.definition is None or not event.is_statement or discards_rows(change.definition):
             return
@@ -104,4 +106,5 @@ class PublishedRows:
             return
         for batch in self.changes.batches(span):
             for rows in chain([batch.changes], batch.rest()):
-                yield put_rows(rows, change.definition)
+                if rows.num_rows:
+                    yield rows_of_new_table(exact_changes(rows, change.definition), change.definition)
