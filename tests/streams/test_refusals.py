@@ -118,7 +118,12 @@ def test_what_has_been_purged_is_refused_with_what_can_be_had(world: World, tmp_
     purge(world)
     with pytest.raises(BinlogPurgedError, match="begins after") as caught:
         world.lines("beginning")
-    assert "strata stream --source s --from" in caught.value.remedy
+    # No command is named that meets the same error: what is missing may have changed the tables.
+    purged = re.findall(r"begins after (\S+)", caught.value.message)[0]
+    with pytest.raises(BinlogPurgedError, match="begins after"):
+        world.lines(purged)
+    assert caught.value.remedy == "`strata land --source s` says how to land it."
+    assert caught.value.earliest == "beginning"
     behind = World(world.server, tmp_path)
     behind.land()
     with pytest.raises(BinlogPurgedError, match="earliest position that can still be read is after"):

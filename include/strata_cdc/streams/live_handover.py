@@ -197,6 +197,7 @@ class LiveHandover:
         """What has landed, until it has been read: its indexes are already open."""
         self._opened = False
         """Whether the stream has begun."""
+        self._has_landed = bool(landed.segments)
         self._connected = options.has_answered
         self._reached = Reached(after_seq, by_file=by_file)
         self._last: LastTransaction | None = None
@@ -244,6 +245,7 @@ class LiveHandover:
         while True:
             stream = self._landed or LandedStream.open(self._options.lake, self._source)
             self._landed = None
+            self._has_landed = bool(stream.segments)
             if not stream.segments or (self._opened and stream.last_seq <= self._reached.seq):
                 if stream.segments and stream.last_seq == self._reached.seq:
                     self._last = LastTransaction.landed(stream.segments[-1])
@@ -346,14 +348,24 @@ class LiveHandover:
             )
         gone = server.purged - executed
         if gone:
-            raise BinlogPurgedError(
-                "the server has purged the next transactions, and they have not landed; what the server still has "
-                f"begins after {server.purged}",
-                source=self._source,
-                gtid=str(gone),
-                remedy=f"`strata land --source {self._source}` says how to land it; "
-                f"`strata stream --source {self._source} --from {word(server.purged)}` begins with what can be had.",
-            ).beginning(server.purged)
+            raise self._purged(server, gone)
+
+    def _purged(self, server: ServerState, gone: Executed) -> BinlogPurgedError:
+        """The error for transactions that were purged and have not landed.
+
+        If others have landed, no later position can be read: nobody knows what the missing ones did to the tables.
+        """
+        remedy, begins = f"`strata land --source {self._source}` says how to land it", word(server.purged)
+        if not self._has_landed:
+            remedy += f"; `strata stream --source {self._source} --from {begins}` begins with what can be had"
+        error = BinlogPurgedError(
+            "the server has purged the next transactions, and they have not landed; what the server still has "
+            f"begins after {server.purged}",
+            source=self._source,
+            gtid=str(gone),
+            remedy=f"{remedy}.",
+        )
+        return error if self._has_landed else error.beginning(server.purged)
 
     def _start_by_file(self, stream: BinlogStream, server: ServerState) -> BinlogPosition:
         self._reached = reached = replace(self._reached, by_file=True)
