@@ -1,5 +1,5 @@
 """Statements that change rows: the tables that they name. A binlog in row format has no such statements.
-Not here: DDL (`ddl/`)."""
+Not here: DDL (`ddl/`), the tables of views (`tracker/written_views.py`)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, .
         return None
     try:
         return tuple(dict.fromkeys(_targets(TokenCursor(statement, context))))
+    except DdlError:
+        return ()
+
+
+def tables_of_query(query: str, context: DdlContext) -> tuple[TableName, ...]:
+    """The tables and views in the FROM of a view's query, those of subqueries excepted: what is written through the
+    view changes one of them. `()` if they are not known."""
+    cursor = TokenCursor(query, context)
+    try:
+        _go_to(cursor, {"FROM"})
+        cursor.skip()
+        return tuple(dict.fromkeys(_listed(cursor)))
     except DdlError:
         return ()
 

@@ -33,7 +33,7 @@ from strata_cdc.schema.ddl.changes import (
     Unreadable,
 )
 from strata_cdc.schema.ddl.fitting import fitting
-from strata_cdc.schema.history.versions import SYSTEM_DATABASES, TableChange
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES, NamePresence, TableChange, ViewEntry
 from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
 from strata_cdc.schema.replay.temporary import TemporaryTables
 
@@ -81,6 +81,13 @@ class Catalog:
         name = self._compared(name)
         database = self.databases.get(name.database)
         return database.tables.get(name.table) if database else None
+
+    def view(self, name: TableName) -> ViewEntry | None:
+        """What is known of a view; None if there is no such view."""
+        name = self._compared(name)
+        if not self._is_view(name):
+            return None
+        return ViewEntry(name, NamePresence.PRESENT, self.databases[name.database].views[name.table])
 
     def __iter__(self) -> Iterator[tuple[TableName, TableDefinition | Unknown]]:
         for database_name, database in self.databases.items():

@@ -171,6 +171,11 @@ class Replay:
             return TableChange(name, gap="the stream has not yet shown what it is")
         return TableChange(name, state)
 
+    def view(self, name: TableName) -> ViewEntry | None:
+        """What is known of a view; None if there is no such view."""
+        self._load_database(name.database)
+        return self.catalog.view(name)
+
     def load_all(self, names: Iterable[TableName]) -> None:
         """Loads many tables at once."""
         for name in names:

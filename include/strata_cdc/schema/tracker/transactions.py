@@ -25,6 +25,7 @@ from strata_cdc.schema.history.versions import (
     Version,
     VersionOrigin,
 )
+from strata_cdc.schema.tracker.written_views import written_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -129,7 +130,8 @@ def _read(
 def _change_of(read: _ReadStatement, state: StreamState, schema: SourceSchema, *, keeps_values: bool) -> TrackedChange:
     changed = tables_changed_by(read.text, read.context)
     if changed is not None:
-        return TrackedChange(row_change=_row_change(read, changed, schema, keeps_values=keeps_values))
+        tables = written_tables(changed, schema.replay, read.context)
+        return TrackedChange(row_change=_row_change(read, tables, schema, keeps_values=keeps_values))
     changes = read_ddl_or_gap(read.text, read.context)
     if not changes:
         return TrackedChange()
