@@ -229,6 +229,7 @@ def _newest_announced(asset: Asset) -> int:
 @_step(**PLAN.airflow)
 def plan(source: str) -> Xcom:
     """Takes what is pending, or the requested span, and cuts it into slices, none of which spans a DDL."""
+    from strata_cdc.pipeline.plan.closable import is_source_ahead
     from strata_cdc.pipeline.plan.pending import Take
     from strata_cdc.pipeline.plan.refuse_early import refuse_before_stream
 
@@ -238,6 +239,8 @@ def plan(source: str) -> Xcom:
     chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = Take.OWED
+        if is_source_ahead(settings.source(source)):
+            start = end = None
     with saying(describe_request(source, params, start, end), "decode, or publish where there are no rows") as tell:
         if end is not None and context["dag_run"].run_type == "manual":
             refuse_before_stream(source, end, settings=settings)

@@ -35,6 +35,7 @@ from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.renames import renames_by
 from strata_cdc.pipeline.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata_cdc.pipeline.housekeep.retain_landed import has_limits, retain_landed
+from strata_cdc.pipeline.plan.closable import closable_until
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.pipeline.publish.publish_interval import Publication, PublishedTable, TableOutcome
@@ -54,7 +55,6 @@ from strata_cdc.store.table_intervals import IntervalState, TableInterval, Table
 from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome, store_verdicts
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.ticdc.land_settings import land_sink_source
-from strata_cdc.ticdc.land_sink import landed_until
 from strata_cdc.tracking.notice_ddl import track_source
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from strata_cdc.tracking.watch import notify_versions
@@ -225,16 +225,7 @@ def plan(
     refuse_unknown_versions(engine, source, configured.settings.checks)
     request = RunRequest(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(configured.lake, source)
-    now = _closable_until(source, engine, stream) if configured.is_sink else now_micros()
-    return plan_run(configured, engine, stream, request, now=now)
-
-
-def _closable_until(source: str, engine: sa.Engine, stream: LandedStream) -> int:
-    """The time until which intervals of a sink may be closed, microseconds UTC: a sink may be late, and
-    what comes next was committed after its checkpoint."""
-    closed = max((interval.end for interval in IntervalLedger(engine).all(source)), default=0)
-    # TiDB's clock has milliseconds: what landed late of the last one gets an interval of its own.
-    return min(now_micros(), max(landed_until(stream), closed + 1))
+    return plan_run(configured, engine, stream, request, now=closable_until(configured, engine, stream))
 
 
 def publish(source: str, run: str, *, settings: Settings) -> PublishReport:

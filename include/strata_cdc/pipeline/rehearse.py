@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.binlog.protocol.replication import BinlogStream
-from strata_cdc.clock import now_micros
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.pipeline.plan.closable import closable_until
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import draft_plan
 from strata_cdc.position.executed import parse_executed
@@ -72,7 +72,7 @@ def rehearse(wanted: SourceRequest, *, settings: Settings) -> Rehearsal:
         take=wanted.take,
         failed=wanted.failed,
     )
-    plan, _ = draft_plan(source, engine, stream, request, now=now_micros())
+    plan, _ = draft_plan(source, engine, stream, request, now=closable_until(source, engine, stream))
     unmatched_patterns(source, engine, stream, wanted.tables)
     rows = Counter[str]()
     for table in plan.tables:

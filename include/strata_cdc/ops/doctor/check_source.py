@@ -12,6 +12,7 @@ from strata_cdc.binlog.protocol.connection import connect, server_errors
 from strata_cdc.binlog.protocol.hosting import hosting_of, retention_hours
 from strata_cdc.binlog.protocol.replication import ServerState
 from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.clock import now_micros, second_text
 from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
 from strata_cdc.errors import AccessDeniedError, StrataError, Usage
@@ -27,6 +28,7 @@ from strata_cdc.ops.doctor.check_lake import check_lake, check_sink, check_uploa
 from strata_cdc.ops.doctor.check_settings import judge_settings
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_merges, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
+from strata_cdc.pipeline.plan.closable import is_ahead
 from strata_cdc.quality.check.own_at_versions import mistakes_of_file
 from strata_cdc.schema.live.grants import PARTIAL_REVOKES, Grants
 from strata_cdc.schema.live.names import ServerTables
@@ -213,6 +215,7 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
     findings.append(_check_clock(connection))
     if variables.get("log_bin", "OFF").upper() in ("ON", "1"):
         findings.append(_check_landed(connection, source))
+        findings.extend(_check_commit_times(source))
     return findings
 
 
@@ -318,6 +321,24 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
     except StrataError as failure:
         return _failed("landed", failure)
     return ok("landed", f"{counted(stream.last_seq, 'transaction')}, up to {tail.end}")
+
+
+def _check_commit_times(source: Source) -> list[Finding]:
+    """Nothing where they are of the past, or where nothing can be read."""
+    try:
+        stream = LandedStream.open(source.lake, source.name)
+    except StrataError:
+        return []
+    if not is_ahead(stream, now_micros()):
+        return []
+    return [
+        warning(
+            "commit times",
+            f"they have reached {second_text(stream.clock)}, which is in the future; all that follows has this time",
+            "A session has set its `timestamp`, or the server's clock was wrong: until then, positions say what came "
+            "when, and times do not. `secure_timestamp = REPLICATION` in MariaDB's my.cnf keeps sessions from it.",
+        )
+    ]
 
 
 def _check_store(source: Source) -> Finding:
