@@ -104,7 +104,6 @@ class PublishedRows:
         span = VersionRange(event.before, event.seq, change.version_id, change.definition)
         if not published.has_changes(self._table, event.before, event.seq):
             return
-        for batch in self.changes.batches(span):
-            for rows in chain([batch.changes], batch.rest()):
-                if rows.num_rows:
-                    yield rows_of_new_table(exact_changes(rows, change.definition), change.definition)
+        parts = (part for batch in self.changes.batches(span) for part in chain([batch.changes], batch.rest()))
+        for rows in filter(len, parts):
+            yield rows_of_new_table(exact_changes(rows, change.definition), change.definition)
