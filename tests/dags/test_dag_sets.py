@@ -14,6 +14,10 @@ from strata_cdc.airflow.dag_set import NAMES, DagSet
 from strata_cdc.airflow.forms import request_of, run_form
 from strata_cdc.airflow.groups import known_groups
 from strata_cdc.errors import Usage
+from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.plan import closable
+from strata_cdc.pipeline.plan.pending import Take
+from tests.interposed import interposed
 
 # Airflow 3.3 reads .airflowignore with a class that pathspec has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
@@ -174,3 +178,25 @@ def test_the_span_of_a_run():
     assert steps._span(context("manual", begin, end, start=begin)) == (five_minutes[0], None)
     with pytest.raises(Usage, match="no span of time"):
         steps._span(context("backfill", end, end))
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
+def test_a_scheduled_run_takes_what_has_a_time_of_the_future(monkeypatch, run_type):
+    monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://root@127.0.0.1:1/")
+    begin, end = "2026-11-21T11:55:00+00:00", "2026-11-21T12:00:00+00:00"
+    given = context(run_type, begin, end) | {"params": {name: field.value for name, field in run_form().items()}}
+    asked = []
+
+    def planned(_, source, start, end, **options):
+        asked.append((start, end, options.get("take")))
+        raise Usage("enough")
+
+    with (
+        interposed(lambda _: given, (steps, "get_current_context")),
+        interposed(lambda *_: True, (closable, "is_source_ahead")),
+        interposed(planned, (ingest, "plan")),
+        pytest.raises(Usage, match="enough"),
+    ):
+        steps.plan.function("a")
+    is_owed = run_type == "scheduled"
+    assert asked == [(None, None, Take.OWED) if is_owed else (NOON - 300_000_000, NOON, None)]
