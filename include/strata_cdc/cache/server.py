@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from strata_cdc.cache.client import CacheClient
 from strata_cdc.cache.shapes import state_key
 from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Usage
 from strata_cdc.position.executed import parse_executed
@@ -19,6 +20,7 @@ from strata_cdc.position.executed import parse_executed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from strata_cdc.cache.client import Node
     from strata_cdc.position.port import Executed
 
 _LUA: Final = Path(__file__).with_name("lua")
@@ -30,12 +32,16 @@ _PARTS: Final = {
     "read": ("gtids", "state", "entry"),
     "fill": ("gtids", "state", "entry"),
 }
+_LOGGING: Final = ("begin", "claim", "invalidate", "fill")
+"""Scripts that write to the log, which is their last key: while a slot migrates, a script that names all of its keys is
+refused before it has done anything, and else in its midst (Redis 7.0, src/script.c, scriptVerifyClusterState)."""
 FORMAT: Final = 2
 """Of the state, as `lua/state.lua` writes it; in form 1 keys of long decimals and of years had other texts."""
 _EXACT: Final = 1 << 53
 """Numbers of Lua are exact up to here."""
 _SECRET: Final = re.compile(r"//[^/@\s]*@")
-_PASSING: Final = ("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "TRYAGAIN", "CLUSTERDOWN")
+_PASSING: Final = ("BUSY", "NOREPLICAS", "MISCONF")
+"""How errors begin that a server answers with which is busy or without its replicas, or cannot save."""
 TIMEOUT_SECONDS: Final = 5.0
 
 
@@ -92,10 +98,9 @@ class CacheServer:
 
         self._redis = redis
         self.state_key = state_key(name)
+        self.log_key = f"{self.state_key}:log"
         try:
-            self._client: Any = redis.Redis.from_url(
-                url, socket_timeout=timeout_seconds, socket_connect_timeout=timeout_seconds
-            )
+            self._client = CacheClient(redis, url, timeout_seconds)
         except ValueError:
             # Its message may have the URL.
             raise Usage(
@@ -107,21 +112,30 @@ class CacheServer:
         """Closes its connections."""
         self._client.close()
 
-    def command(self, *words: Any) -> Any:
-        """Runs a command; faults are errors of ours.
+    def command(self, *words: Any, node: Node | None = None) -> Any:
+        """Runs a command, in a cluster where its key is or else on a node of it; faults are errors of ours.
 
         Raises:
             CacheUnavailableError: It does not answer, or cannot just now.
             CacheRefusedError: It will not.
         """
         try:
-            return self._client.execute_command(*words)
+            return self._client.run(words) if node is None else self._client.run_at(node, words)
         except self._redis.exceptions.NoScriptError:
             raise
         except (self._redis.exceptions.AuthenticationError, self._redis.exceptions.NoPermissionError) as error:
             is_known = isinstance(error, self._redis.exceptions.NoPermissionError)
             raise CacheRefusedError(
                 f"the cache at {self.shown} does not let us in: {_plain(error)}", remedy=_GRANTS if is_known else _LOGIN
+            ) from None
+        except (self._redis.exceptions.ClusterDownError, self._redis.exceptions.TryAgainError) as error:
+            # The client has cut off the words CLUSTERDOWN, MASTERDOWN and TRYAGAIN.
+            raise self._passing(str(error)) from None
+        except self._redis.exceptions.AskError as error:
+            # Its slot migrates, or its nodes do not agree, or it is behind a socket.
+            raise CacheUnavailableError(
+                f"the cache at {self.shown} moves to another node of its cluster: {_plain(error)}",
+                remedy="Give the URL of a node with its host and port.",
             ) from None
         except self._redis.exceptions.ReadOnlyError as error:
             # For a while only, after another server was promoted.
@@ -135,16 +149,19 @@ class CacheServer:
             raise CacheUnavailableError(f"the cache at {self.shown} does not answer: {_plain(error)}") from None
 
     def _refused(self, text: str) -> CacheRefusedError | CacheUnavailableError:
-        if _is_passing(text):
-            return CacheUnavailableError(f"the cache at {self.shown} cannot just now: {_SECRET.sub('//', text)}")
+        if "maxmemory" in text or text.startswith(_PASSING):
+            return self._passing(text)
         return CacheRefusedError(
             f"the cache at {self.shown} refuses: {_SECRET.sub('//', text)}",
             remedy="Caches need a Redis 7 or newer, or a Valkey, that runs scripts.",
         )
 
+    def _passing(self, text: str) -> CacheUnavailableError:
+        return CacheUnavailableError(f"the cache at {self.shown} cannot just now: {_SECRET.sub('//', text)}")
+
     def run(self, name: str, entries: Sequence[str] = (), arguments: Sequence[str | bytes | int] = ()) -> list[Any]:
         """Runs one of the scripts. Raises as `command` does."""
-        keys = [self.state_key, *entries]
+        keys = [self.state_key, *entries, *([self.log_key] if name in _LOGGING else [])]
         try:
             return list(self.command("EVALSHA", _digest(name), len(keys), *keys, *arguments))
         except self._redis.exceptions.NoScriptError:
@@ -180,7 +197,7 @@ class CacheServer:
         """The records that the log still has, oldest first. Raises as `command` does."""
         after = "-"
         while True:
-            records = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
+            records = self.command("XRANGE", self.log_key, after, "+", "COUNT", 1000)
             for at, flat in records:
                 plain = [word.decode() for word in (_flat(flat))]
                 yield dict(zip(plain[::2], plain[1::2], strict=True))
@@ -189,19 +206,28 @@ class CacheServer:
                 return
 
     def values(self) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """The entries that have a value, with their fields. Raises as `command` does."""
-        cursor: Any = 0
+        """The entries that have a value, with their fields.
+
+        Raises:
+            CacheUnavailableError: It does not answer; or its slot went to another node of the cluster meanwhile, so
+                that entries may be left out.
+            CacheRefusedError: It will not.
+        """
+        self.look()
+        node, cursor = self._client.node(), 0
         while True:
-            cursor, keys = self.command(
-                "SCAN", cursor, "MATCH", _glob(self.state_key) + ":*:*", "COUNT", 500, "TYPE", "hash"
-            )
+            pattern = _glob(self.state_key) + ":*:*"
+            cursor, keys = self.command("SCAN", cursor, "MATCH", pattern, "COUNT", 500, "TYPE", "hash", node=node)
             for key in keys:
                 values = self.command("HMGET", key, "epoch", "at", "token", "value")
                 if values[3] is not None:
                     names = ("epoch", "at", "token", "value")
                     yield key.decode(), dict(zip(names, values, strict=True))
             if int(cursor) == 0:
-                return
+                break
+        self.look()
+        if self._client.node() != node:
+            raise CacheUnavailableError(f"the cache at {self.shown} moved to another node while it was read")
 
 
 def _flat(fields: Any) -> list[bytes]:
@@ -216,11 +242,6 @@ def _glob(text: str) -> str:
 
 _GRANTS: Final = "The account needs +evalsha +eval +info +xadd +xrange +scan, hashes, and keys `strata:*`."
 _LOGIN: Final = "Give its user and password in the URL: redis://user:password@host:port/database."
-
-
-def _is_passing(text: str) -> bool:
-    """Errors that a server which is starting, full, busy or without its replicas answers with."""
-    return "maxmemory" in text or text.startswith(_PASSING)
 
 
 def _plain(error: Exception) -> str:

@@ -1,5 +1,5 @@
 -- Begins an epoch: from here on nothing that the cache held counts.
--- KEYS: state. ARGV: what the checkpoint has to be ('' for none), history, epoch, checkpoint, owner, log
+-- KEYS: state, log. ARGV: what the checkpoint has to be ('' for none), history, epoch, checkpoint, owner, log
 if (redis.call('HGET', KEYS[1], 'checkpoint') or '') ~= ARGV[1] then return { 'overtaken' } end
 local records = redis.call('HGET', KEYS[1], 'records') or '0'
 redis.call('DEL', KEYS[1])

@@ -1,5 +1,5 @@
 -- An invalidator goes on with the epoch that is there. With other shapes than the one before it all shapes are closed.
--- KEYS: state. ARGV: owner, log
+-- KEYS: state, log. ARGV: owner, log
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then
   local at = redis.call('HINCRBY', KEYS[1], 'at', 1)
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do

@@ -1,4 +1,5 @@
--- KEYS: state, entry. ARGV: history, shape, word, GTID set read before the query, V or N and the value, milliseconds or 0
+-- KEYS: state, entry, log. ARGV: history, shape, word, GTID set read before the query, V or N and the value,
+-- milliseconds or 0
 local state, why = open_state()
 if not state then return { why } end
 local entry = open_entry(state)

@@ -1,5 +1,5 @@
--- KEYS: state, entries... ARGV: checkpoint that is there, checkpoint then, owner, '1' to take this server for caught up,
--- milliseconds that a mark stays, number of shapes, their names, number of words, (NAME, WORD or '')..., and for each
+-- KEYS: state, entries..., log. ARGV: checkpoint that is there, checkpoint then, owner, '1' to take this server for
+-- caught up, milliseconds that a mark stays, number of shapes, their names, number of words, (NAME, WORD or '')..., and for each
 -- entry the GTIDs that have changed it.
 local state = KEYS[1]
 local known = redis.call('HMGET', state, 'checkpoint', 'owner', 'epoch', 'server')
@@ -29,7 +29,7 @@ end
 argument = argument + 2 * words
 
 local said = {}
-for at = 2, #KEYS do
+for at = 2, #KEYS - 1 do
   local gtids, what = ARGV[argument + at - 1], 'absent'
   local entry = redis.call('HMGET', KEYS[at], 'epoch', 'token', 'value')
   if entry[1] then

@@ -17,10 +17,11 @@ local function here()
   return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 end
 
+-- The log is the last key of each script that writes to it.
 local function note(state, ...)
   local kept = redis.call('HGET', state, 'log')
   if kept and kept ~= '0' then
     local number = redis.call('HINCRBY', state, 'records', 1)
-    redis.call('XADD', state .. ':log', 'MAXLEN', '~', kept, '*', 'record', number, ...)
+    redis.call('XADD', KEYS[#KEYS], 'MAXLEN', '~', kept, '*', 'record', number, ...)
   end
 end
