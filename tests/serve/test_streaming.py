@@ -203,6 +203,16 @@ def write(world, count, first):
         )
 
 
+def test_no_client_takes_a_text_for_the_end_of_a_line(world, address):
+    """httpx, and with it the example of the documentation, cuts lines as `str.splitlines()` does."""
+    start, text = executed(world), "a\x85b\u2028c\\\u2029d\x0b\x0c\x1c\x1d\x1e\r\né"
+    world.server.run_sql("INSERT INTO d.t (a) VALUES (" + f"0x{text.encode().hex()})")
+    for params in ({"until": "now"}, {}):
+        with Reader(address, **{"from": start}, **params) as reader:
+            reader.wait(is_commit_of(executed(world)))
+        assert reader.lines[0]["after"]["a"] == text
+
+
 def test_readers_that_have_caught_up_share_one_decode_and_get_what_they_would_alone(world, address):
     begin = executed(world)
     with ExitStack() as stack:

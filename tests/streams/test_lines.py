@@ -141,7 +141,11 @@ def assert_same(batch):
     span, wanted = StreamBatch(places, [batch]), list(one_by_one(batch, places))
     assert Writing().lines(span).splitlines() == [line for _, line in wanted]
     found = Writing().messages(span)
-    assert found.data == b"".join(message(token, line) for token, line in wanted)
+    messages = b"".join(message(token, line) for token, line in wanted).decode()
+    for separator in "\x85\u2028\u2029":
+        messages = messages.replace(separator, f"\\u{ord(separator):04x}")
+    assert found.data.decode() == messages
+    assert len(messages.splitlines()) == 3 * len(wanted)
     assert (found.last, found.last_seq) == (wanted[-1][0], max(seqs))
 
 

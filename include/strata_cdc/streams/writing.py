@@ -3,6 +3,7 @@ Not here: putting the bytes together (`lines.py`), events as Python values (`ren
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
 
 _LAST: Final = 1 << 62
+_ESCAPES: Final = {separator.encode(): b"\\u%04x" % ord(separator) for separator in ("\x85", "\u2028", "\u2029")}
+_SEPARATORS: Final = re.compile(b"|".join(_ESCAPES))
 _encode: Final = msgspec.json.encode
 
 
@@ -47,6 +50,12 @@ class Messages(Struct, frozen=True):
 
 
 NO_MESSAGES: Final = Messages(b"", "", 0)
+
+
+def _unbroken(lines: bytes) -> bytes:
+    """Escapes what Python's `str.splitlines()`, and with it httpx's `iter_lines`, takes for the end of a line. In JSON
+    it stands in texts only."""
+    return lines if lines.isascii() else _SEPARATORS.sub(lambda found: _ESCAPES[found[0]], lines)
 
 
 def message(token: str, line: bytes) -> bytes:
@@ -98,7 +107,7 @@ class Writing:
         return b"".join(self.chunks(span))
 
     def messages(self, span: StreamBatch) -> Messages:
-        """Returns all lines of a span as server-sent events."""
+        """Returns all lines of a span as server-sent events, none of which any client takes for several."""
         span = put_together(span)
         texts = _texts_of(span)
         groups = self.lines_of(span, texts, _MESSAGES)
@@ -109,7 +118,7 @@ class Writing:
         )
         transaction = span.transactions[seq]
         last = transaction.after_text if step == _LAST else transaction.steps.text(step)
-        return Messages(b"".join(joined(groups)), last, seq)
+        return Messages(_unbroken(b"".join(joined(groups))), last, seq)
 
     def lines_of(self, span: StreamBatch, texts: TransactionTexts, framing: _Framing = _LINES) -> list[Lines]:
         """Returns the lines of a span, to be joined.
