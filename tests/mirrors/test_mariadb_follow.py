@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from strata_cdc import mirrors
 from strata_cdc.mirrors.apply_ddl import CannotFollowError
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.compact import compact, wear_of
@@ -56,6 +57,25 @@ def test_a_table_that_is_replaced_by_its_like(world):
     world.assert_equal()
     follow(world, create)
     world.assert_equal()
+
+
+def test_each_state_has_its_position_also_before_ddl(world):
+    """A position of MariaDB has all numbers of a domain up to its newest: without a DDL's own it has none of them."""
+    follow(world, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+    positions = []
+    for statements in (
+        ["INSERT INTO t VALUES (1, 1)", "ALTER TABLE t ADD b INT"],
+        ["SET gtid_domain_id = 7", "UPDATE t SET a = 2", "SET gtid_domain_id = 0", "ALTER TABLE t ADD c INT"],
+        ["UPDATE t SET a = 3", "DROP TABLE t"],
+    ):
+        with world.server.connect("shop") as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+                cursor.execute("SELECT @@GLOBAL.gtid_binlog_pos")
+                positions.append(cursor.fetchone()[0])
+        follow(world)
+    states = [mirrors.open(world.lake, world.name, "shop.t", at).to_arrow().column("a").to_pylist() for at in positions]
+    assert states == [[1], [1], [1], [2], [2], [2], [3], [3]]
 
 
 def test_a_versioned_table_with_a_key(world):

@@ -13,6 +13,7 @@ from strata_cdc.clock import moment_key
 from strata_cdc.errors import StreamHoleError, Usage
 from strata_cdc.mirrors.position import MirrorPosition
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.full_names import full_name
 from strata_cdc.store.ledgers import IntervalLedger, PublishedLedger
@@ -162,7 +163,10 @@ class Published:
             return self._executed[seq][0]
         following = self._gtids.get(seq + 1)
         if following is not None:
-            return str(parse_executed(self._executed[seq + 1][0]) - parse_executed(following))
+            executed = parse_executed(self._executed[seq + 1][0])
+            # MariaDB's GTID as a position has all numbers below, and nothing says which of them was the one before.
+            if isinstance(executed, GtidSet):
+                return str(executed - GtidSet.parse(following))
         return str(self._stream.executed_at(seq))
 
     def clock_at(self, seq: int) -> int:
