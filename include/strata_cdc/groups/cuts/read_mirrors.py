@@ -45,6 +45,7 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
         columns: The wanted columns; None for all. A column that a source does not have is NULL in its rows.
 
     Raises:
+        SchemaGapError: A source does not have the table at the cut, or its definition there is not known.
         MirrorBehindError: A mirror has no state at the cut.
         SchemaMismatchError: A column has different types.
         DifferentRowsError: The table's keys are global, and a key is on two sources.
@@ -56,9 +57,11 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
-            tables[source.name] = _at_cut(source, engine, name, cut.position_of(source.name), cut)
-            version = History(SchemaStore(engine), source.name).at(name, AtSeq(cut.position_of(source.name).seq))
+            position = cut.position_of(source.name)
+            # Before the mirror: a source without the table has none, or one of rows that are gone.
+            version = History(SchemaStore(engine), source.name).at(name, AtSeq(position.seq))
             keys[source.name] = version.definition.primary_key
+            tables[source.name] = _at_cut(source, engine, name, position, cut)
         finally:
             engine.dispose()
     whole = united(tables, table)
