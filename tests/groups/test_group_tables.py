@@ -13,7 +13,7 @@ import pytest
 
 from strata_cdc.cli.main import run
 from strata_cdc.config.settings import Group, load_settings
-from strata_cdc.errors import DifferentRowsError, MirrorBehindError, SchemaMismatchError
+from strata_cdc.errors import DifferentRowsError, MirrorBehindError, SchemaGapError, SchemaMismatchError
 from strata_cdc.groups.cuts.common_cut import common_cut
 from strata_cdc.groups.cuts.read_mirrors import read_table
 from strata_cdc.landing.clock_readings import reading_clock
@@ -153,6 +153,32 @@ def test_an_interval_is_the_groups_when_all_have_published_it(worlds: Worlds):
     assert after.token.compare(before.token) is Order.AFTER
     assert rows(read_table(worlds.group, "d.t", after), "_source", "id", "a") == worlds.selected("t", "id, a")
     assert rows(read_table(worlds.group, "d.t", before), "_source", "id", "a") == expected
+
+
+def test_a_table_that_a_source_lacks_and_a_column_that_is_called_as_ours(worlds: Worlds, monkeypatch, capsys):
+    for name, value in worlds.environment.items():
+        monkeypatch.setenv(name, value)
+    for server in worlds.servers.values():
+        server.run_sql(
+            "CREATE TABLE named (id INT PRIMARY KEY, _Source INT); INSERT INTO named VALUES (1, 5);"
+            "CREATE TABLE left_one (id INT PRIMARY KEY); INSERT INTO left_one VALUES (1)",
+            "d",
+        )
+    worlds.servers["shard_a"].run_sql("CREATE TABLE here (id INT PRIMARY KEY); INSERT INTO here VALUES (1)", "d")
+    worlds.servers["shard_b"].run_sql("DROP TABLE left_one", "d")
+    worlds.publish()
+    cut = worlds.cut()
+    for table in ("here", "left_one"):
+        with pytest.raises(SchemaGapError, match="there is no such table") as refused:
+            read_table(worlds.group, f"d.{table}", cut)
+        assert refused.value.source == "shard_b"
+    wanted = worlds.selected("named", "id, _source")
+    assert rows(read_table(worlds.group, "d.named", cut), "_source", "id", "__Source") == wanted
+    assert run(["views", "--group", "orders", "--through", "files", "--table", "d.named"]) == 0
+    with duckdb.connect() as connection:
+        connection.execute(capsys.readouterr().out)
+        assert connection.execute("SELECT * FROM d.named ORDER BY ALL").fetchall() == wanted
+        assert connection.execute("SELECT _source, id, __source FROM d.named ORDER BY ALL").fetchall() == wanted
 
 
 def test_a_mirror_without_a_state_at_the_cut_says_so(worlds: Worlds):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.view_source import ViewColumn
 
+SOURCE: Final = "_source"
 _BEHIND: Final = (*SHARED, "_schema_version", "_missing", "_invalid")
 
 
@@ -69,12 +70,13 @@ def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dial
 
 
 def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:
-    """Returns the view of the present rows of all sources, with `_source`."""
+    """Returns the view of the present rows of all sources, with `_source`. A column of the table that has that name is
+    called as in change tables."""
     columns = all_columns(members)
     selects = []
     for member in members:
         mine = {column.name.lower(): column for column in member.columns}
-        source = named(exp.Literal.string(member.source), "_source")
+        source = named(exp.Literal.string(member.source), SOURCE)
         values = [_value(column, mine, dialect, published=False) for column in columns]
         selects.append(select(source, *values).from_(member.view.copy(), copy=False))
     return _create(view, selects, dialect)
@@ -87,7 +89,7 @@ def _create(view: exp.Table, selects: Sequence[exp.Select], dialect: Dialect) ->
 
 
 def _value(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect, *, published: bool = True) -> exp.Expr:
-    name = column.published if published else column.name
+    name = column.published if published or column.name.lower() == SOURCE else column.name
     own_column = mine.get(column.name.lower())
     if own_column is None:
         return named(typed(exp.null(), column.kind, dialect), name)
