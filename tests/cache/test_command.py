@@ -164,7 +164,8 @@ def test_a_cache_that_is_not_there(world: World):
     assert "does not answer" in text
     assert ".." not in text
     assert "sesame" not in text
-    for wrong in ("sesame", "redis://:sesame@host:port/0", "http://:sesame@host/"):
+    urls = ("sesame", "redis://:sesame@host:port/0", "http://:sesame@host/", "redis://:sesame@host/0?odd=sesame")
+    for wrong in urls:
         with pytest.raises(Usage) as refused:
             CacheServer(wrong, "c")
         assert "sesame" not in str(refused.value)
@@ -198,6 +199,7 @@ def test_a_cache_that_lets_nobody_in_or_refuses_scripts(tmp_path):
             client.config_set("maxmemory", "1")
         full = CacheServer(server.url, "c")
         assert full.look() is None
+        assert CacheServer(f"{server.url}?decode_responses=true", "c").look() is None
         with pytest.raises(CacheUnavailableError, match="maxmemory"):
             full.run("fill", ["x"], ["h", "s", "w", "", "N", 0])
         for one in (wrong, weak, full):

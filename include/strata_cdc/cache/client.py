@@ -35,12 +35,18 @@ class CacheClient:
             timeout_seconds: For each answer of a node.
 
         Raises:
-            ValueError: The URL is not valid.
+            ValueError: The URL is not valid, or has an option that is none of a connection.
         """
         self._redis = redis
         first = redis.Redis.from_url(url, socket_timeout=timeout_seconds, socket_connect_timeout=timeout_seconds)
+        # Scripts answer with bytes, whatever an URL that an application has for other purposes says.
+        first.connection_pool.connection_kwargs["decode_responses"] = False
         self._options = dict(first.connection_pool.connection_kwargs)
         self._kind = first.connection_pool.connection_class
+        try:
+            self._kind(**self._options)  # which opens nothing
+        except TypeError:
+            raise ValueError from None
         host = "" if "path" in self._options else "localhost"
         self._first: Node = (self._options.pop("host", host), self._options.pop("port", 6379))
         """As the URL names it; without a host it is the one behind a socket, whatever others there are."""

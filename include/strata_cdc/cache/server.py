@@ -104,7 +104,8 @@ class CacheServer:
         except ValueError:
             # Its message may have the URL.
             raise Usage(
-                "the URL of the cache is none", remedy="Write redis://[user:password@]host:port/[database]."
+                "the URL of the cache is none, or has an option that redis-py does not know",
+                remedy="Write redis://[user:password@]host:port/[database].",
             ) from None
         self.shown = _shown(url)
 
