@@ -9,22 +9,27 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
 
-from strata_cdc.errors import SourceUnavailableError
+from strata_cdc.errors import LakeUnavailableError, SourceUnavailableError
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.streams.events import Heartbeat
+from tests.disks import small_disk
 from tests.mysql_server import MysqlServer, launch, start_server
 from tests.streams.world import World, bare, lines_of
 from tests.waiting import PATIENCE_SECONDS, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.mysql
 
@@ -333,3 +338,22 @@ def test_a_large_transaction(world: World):
     middle = next(at for at, line in enumerate(lines) if line.get("row") == 70_000)
     assert world.lines(lines[middle]["token"], tables=["d.big"])[0]["row"] == 70_001
     assert len(world.lines(lines[middle]["token"])) == len(lines) - middle - 1
+
+
+def test_a_prepared_transaction_that_no_disk_has_space_for(world: World, tmp_path: Path):
+    """A page of a mapped file without space for it would end the process, and so all readers of `strata serve`."""
+    begin = executed(world.server)
+    world.server.run_sql(
+        "XA START 'large'; INSERT INTO t (a) SELECT REPEAT('x', 60000) FROM information_schema.columns LIMIT 300;"
+        "XA END 'large'; XA PREPARE 'large'; XA COMMIT 'large'",
+        "d",
+    )
+    usual = tempfile.gettempdir()
+    with small_disk(tmp_path, 8 << 20):
+        tempfile.tempdir = str(tmp_path)
+        try:
+            with pytest.raises(LakeUnavailableError, match="prepared transaction cannot be kept"):
+                world.lines(begin)
+        finally:
+            tempfile.tempdir = usual
+    assert sum("row" in line for line in world.lines(begin)) == 300

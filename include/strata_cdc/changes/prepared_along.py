@@ -16,11 +16,14 @@ from strata_cdc.binlog.bytes.files import BinlogFile, open_extents
 from strata_cdc.binlog.events.model import XaStep
 from strata_cdc.binlog.events.xa import Undecided
 from strata_cdc.changes.plan import Range
-from strata_cdc.errors import StreamHoleError
+from strata_cdc.errors import LakeUnavailableError, StreamHoleError
+from strata_cdc.files.storage import require_room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
+
+    import numpy.typing as npt
 
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.sources.port import Transactions
@@ -89,16 +92,32 @@ def _keep(item: Transactions, record: TransactionRecord) -> _Kept:
     if item.is_landed:
         return _Kept(record, binlog.path, None)
     # What a server has sent is freed with the next item, so it is copied; before the copy there is space, as in a file.
-    data = binlog.buffer[record.begin : record.end]
-    size = _MARGIN + len(data)
-    if len(data) > _IN_MEMORY:
-        with tempfile.NamedTemporaryFile(prefix="strata-") as file:
-            buffer: np.ndarray[tuple[int], np.dtype[np.uint8]] = np.memmap(file.name, np.uint8, "w+", shape=(size,))
-    else:
-        buffer = np.zeros(size, np.uint8)
-    buffer[_MARGIN:] = data
+    parts = np.zeros(_MARGIN, np.uint8), binlog.buffer[record.begin : record.end]
+    size = sum(map(len, parts))
+    buffer = np.concatenate(parts) if size <= _IN_MEMORY else _in_file(parts, size)
     moved = replace(record, begin=_MARGIN, end=size)
     return _Kept(moved, None, BinlogFile(binlog.path, buffer, binlog.format, None))
+
+
+def _in_file(parts: Iterable[npt.NDArray[np.uint8]], size: int) -> npt.NDArray[np.uint8]:
+    """The same bytes, `size` of them, in a nameless file.
+
+    Raises:
+        LakeUnavailableError: The folder for temporary files is full.
+    """
+    try:
+        require_room(tempfile.gettempdir(), size)
+        with tempfile.NamedTemporaryFile(prefix="strata-") as file:
+            # Written before it is mapped: where a mapped page finds no space, the process is killed.
+            for part in parts:
+                file.write(part.data)
+            file.flush()
+            return np.memmap(file.name, np.uint8, "r+", shape=(size,))
+    except OSError as error:
+        raise LakeUnavailableError(
+            f"a large prepared transaction cannot be kept until its XA COMMIT: {error}",
+            remedy="Free some space there, or set TMPDIR to another folder.",
+        ) from error
 
 
 def _rows_of(kept: _Kept, commit: TransactionRecord) -> PreparedRows:
