@@ -21,6 +21,7 @@ import pytest
 
 from scripts.ports import free_port
 from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import UnforeseenError
 from strata_cdc.position.token_text import to_text
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.sources import Sources
@@ -462,6 +463,31 @@ def test_tokens_are_compared_and_merged(address):
         assert described["/api/streams/{source}"]["get"]["responses"].keys() >= {"200", "400", "410", "503"}
         for path in ("openapi.json", "api/tokens/show", "api/tokens/compare", "api/tokens/merge"):
             assert client.get(f"{address}/{path}", headers={"Authorization": ""}).status_code == 401
+
+
+class Odd(World):
+    """Of whose lake nobody foresaw the error."""
+
+    @property
+    def lake(self):
+        raise RuntimeError("can't start new thread: secret")
+
+
+def test_what_nobody_foresaw_ends_a_stream_and_readers_are_told(world, caplog):
+    """A thread that is gone without a word leaves its readers with heartbeats for ever."""
+    start = parse_bound(to_text(of_executed("s", executed(world))), "s", "")
+
+    async def follow():
+        hub = Hub(Odd(world.server, world.folder), start, Limits())
+        assert await hub.wait(hub.recent.next, PATIENCE_SECONDS)
+        assert hub.is_over
+        return hub.failed
+
+    failed = asyncio.run(follow())
+    assert isinstance(failed, UnforeseenError)
+    assert "an unforeseen RuntimeError at" in str(failed)
+    assert "secret" not in str(failed)
+    assert "can't start new thread" in caplog.text
 
 
 @pytest.mark.parametrize("waiting", [0, 20])

@@ -5,16 +5,18 @@ Not here: a reader's way (`reader.py`), which spans are kept (`streams/recent.py
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.errors import StrataError
+from strata_cdc.errors import StrataError, UnforeseenError
 from strata_cdc.streams.events import Heartbeat
 from strata_cdc.streams.recent import Recent, SpanCursor
 from strata_cdc.streams.stream import ChangeStream
 from strata_cdc.streams.writing import Writing
+from strata_cdc.unforeseen import what_happened
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -38,6 +40,18 @@ _LOOK_SECONDS: Final = 1.0
 """So often the thread looks whether the event loop is there while nothing comes, or nobody takes what has come."""
 _GATHER_SECONDS: Final = 0.02
 """What comes within so long comes together. Each span is decoded, kept, written and sent by threads that take turns."""
+_LOG: Final = logging.getLogger("strata.serve")
+
+
+def as_fault(error: Exception, source: str) -> StrataError:
+    """What ended a stream, as its readers are told it. The log has the rest of what was not foreseen: its text may have
+    values that a reader must not see."""
+    if isinstance(error, StrataError):
+        return error
+    _LOG.error("the stream of %s ended", source, exc_info=error)
+    return UnforeseenError(
+        what_happened(error), source=source, remedy="Come again with the last token; the server's log says more."
+    )
 
 
 class Hub:
@@ -45,7 +59,7 @@ class Hub:
 
     def __init__(self, source: StreamedSource, start: SourcePosition, limits: Limits) -> None:
         """Begins to decode after a position."""
-        self._limits = limits
+        self._limits, self._source = limits, source.name
         self.failed: StrataError | None = None
         """Why it has ended, if it has."""
         self.recent = Recent(start, limits.recent_bytes)
@@ -63,25 +77,25 @@ class Hub:
     # The thread -----------------------------------------------------------------------------------
 
     def _decode(self) -> None:
+        failed = None
+        try:
+            self._give_spans()
+        except Exception as error:  # noqa: BLE001  whatever it is, readers must not wait for what never comes
+            failed = as_fault(error, self._source)
         # A loop that is closed takes nothing any more.
         with suppress(RuntimeError):
-            try:
-                for span in self._stream.spans():
-                    if isinstance(span, Heartbeat):
-                        self._refuse_closed()
-                        continue
-                    while not self._free.acquire(timeout=_LOOK_SECONDS):
-                        self._refuse_closed()
-                    self._loop.call_soon_threadsafe(self._take, span)
-            except StrataError as error:
-                self._loop.call_soon_threadsafe(self._end, error)
-            else:
-                self._loop.call_soon_threadsafe(self._end, None)
+            self._loop.call_soon_threadsafe(self._end, failed)
 
-    def _refuse_closed(self) -> None:
-        """Raises what `call_soon_threadsafe` does: a loop that is closed while this lingers stops nothing any more."""
-        if self._loop.is_closed():
-            raise RuntimeError
+    def _give_spans(self) -> None:
+        for span in self._stream.spans():
+            while not isinstance(span, Heartbeat) and not self._free.acquire(timeout=_LOOK_SECONDS):
+                if self._loop.is_closed():
+                    return
+            # A loop that is closed while this lingers stops nothing any more.
+            if self._loop.is_closed():
+                return
+            if not isinstance(span, Heartbeat):
+                self._loop.call_soon_threadsafe(self._take, span)
 
     # The event loop -------------------------------------------------------------------------------
 

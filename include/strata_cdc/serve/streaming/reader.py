@@ -9,12 +9,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.errors import AlreadyRunningError, StrataError
 from strata_cdc.position.executed import is_executed
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
-from strata_cdc.serve.streaming.hub import Hub
+from strata_cdc.serve.streaming.hub import Hub, as_fault
 from strata_cdc.streams.events import Heartbeat
 from strata_cdc.streams.live_handover import LiveServer
 from strata_cdc.streams.positions import Edge, parse_bound
@@ -84,8 +84,8 @@ class SharedSource:
 class _Alone:
     """A stream of a reader's own; one thread reads it."""
 
-    def __init__(self, stream: ChangeStream) -> None:
-        self._stream, self._spans, self._writing = stream, stream.spans(), Writing()
+    def __init__(self, stream: ChangeStream, source: str) -> None:
+        self._stream, self._spans, self._writing, self._source = stream, stream.spans(), Writing(), source
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
     def step(self) -> asyncio.Future[tuple[StreamBatch | Heartbeat | None, Messages]]:
@@ -93,10 +93,15 @@ class _Alone:
         return asyncio.get_running_loop().run_in_executor(self._thread, self._step)
 
     def _step(self) -> tuple[StreamBatch | Heartbeat | None, Messages]:
-        span = next(self._spans, None)
-        if span is None or isinstance(span, Heartbeat):
-            return span, NO_MESSAGES
-        return span, self._writing.messages(span)
+        try:
+            span = next(self._spans, None)
+            if span is None or isinstance(span, Heartbeat):
+                return span, NO_MESSAGES
+            return span, self._writing.messages(span)
+        except StrataError:
+            raise
+        except Exception as error:
+            raise as_fault(error, self._source) from error
 
     def close(self) -> None:
         """Frees all of it when the step that is being done is over, within half a second."""
@@ -198,7 +203,8 @@ class HttpReader:
                 tables=self._wish.tables,
                 columns=self._wish.columns,
                 heartbeat_seconds=_ALONE_HEARTBEAT_SECONDS,
-            )
+            ),
+            self._shared.source.name,
         )
         return alone
 
