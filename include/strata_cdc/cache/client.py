@@ -49,7 +49,7 @@ class CacheClient:
             raise ValueError from None
         host = "" if "path" in self._options else "localhost"
         self._first: Node = (self._options.pop("host", host), self._options.pop("port", 6379))
-        """As the URL names it; without a host it is the one behind a socket, whatever others there are."""
+        """As the URL names it; without a host it is a socket, and leads to no other node."""
         self._at = self._first
         self._nodes: list[Node] | None = None
         """Those of the cluster, or the server alone; None before the first answer."""

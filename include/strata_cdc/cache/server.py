@@ -124,30 +124,32 @@ class CacheServer:
             return self._client.run(words) if node is None else self._client.run_at(node, words)
         except self._redis.exceptions.NoScriptError:
             raise
-        except (self._redis.exceptions.AuthenticationError, self._redis.exceptions.NoPermissionError) as error:
-            is_known = isinstance(error, self._redis.exceptions.NoPermissionError)
-            raise CacheRefusedError(
-                f"the cache at {self.shown} does not let us in: {_plain(error)}", remedy=_GRANTS if is_known else _LOGIN
-            ) from None
-        except (self._redis.exceptions.ClusterDownError, self._redis.exceptions.TryAgainError) as error:
-            # The client has cut off the words CLUSTERDOWN, MASTERDOWN and TRYAGAIN.
-            raise self._passing(str(error)) from None
-        except self._redis.exceptions.AskError as error:
-            # Its slot migrates, or its nodes do not agree, or it is behind a socket.
-            raise CacheUnavailableError(
-                f"the cache at {self.shown} moves to another node of its cluster: {_plain(error)}",
-                remedy="Give the URL of a node with its host and port.",
-            ) from None
-        except self._redis.exceptions.ReadOnlyError as error:
+        except (self._redis.exceptions.RedisError, OSError) as error:
+            raise self._fault(error) from None
+
+    def _fault(self, error: Exception) -> CacheRefusedError | CacheUnavailableError:
+        errors = self._redis.exceptions
+        if isinstance(error, (errors.AuthenticationError, errors.NoPermissionError)):
+            remedy = _GRANTS if isinstance(error, errors.NoPermissionError) else _LOGIN
+            return CacheRefusedError(f"the cache at {self.shown} does not let us in: {_plain(error)}", remedy=remedy)
+        if isinstance(error, errors.ReadOnlyError):
             # For a while only, after another server was promoted.
-            raise CacheUnavailableError(
+            return CacheUnavailableError(
                 f"the cache at {self.shown} is a replica: {_plain(error)}",
                 remedy="Give the URL of its primary: readers and invalidators write there.",
-            ) from None
-        except self._redis.exceptions.ResponseError as error:
-            raise self._refused(str(error)) from None
-        except (self._redis.exceptions.RedisError, OSError) as error:
-            raise CacheUnavailableError(f"the cache at {self.shown} does not answer: {_plain(error)}") from None
+            )
+        if isinstance(error, (errors.ClusterDownError, errors.TryAgainError)):
+            # The client has cut off the words CLUSTERDOWN, MASTERDOWN and TRYAGAIN.
+            return self._passing(str(error))
+        if isinstance(error, errors.AskError):
+            # Its slot migrates, or its nodes do not agree, or the URL is a socket.
+            return CacheUnavailableError(
+                f"the cache at {self.shown} moves to another node of its cluster: {_plain(error)}",
+                remedy="Give the URL of a node with its host and port.",
+            )
+        if isinstance(error, errors.ResponseError):
+            return self._refused(str(error))
+        return CacheUnavailableError(f"the cache at {self.shown} does not answer: {_plain(error)}")
 
     def _refused(self, text: str) -> CacheRefusedError | CacheUnavailableError:
         if "maxmemory" in text or text.startswith(_PASSING):
@@ -211,7 +213,7 @@ class CacheServer:
 
         Raises:
             CacheUnavailableError: It does not answer; or its slot went to another node of the cluster meanwhile, so
-                that entries may be left out.
+                that entries may be missing.
             CacheRefusedError: It will not.
         """
         self.look()

@@ -55,7 +55,7 @@ NO_MESSAGES: Final = Messages(b"", "", 0)
 def _unbroken(lines: bytes) -> bytes:
     """Escapes what Python's `str.splitlines()`, and with it httpx's `iter_lines`, takes for the end of a line. In JSON
     it stands in texts only."""
-    return lines if lines.isascii() else _SEPARATORS.sub(lambda found: _ESCAPES[found[0]], lines)
+    return lines if lines.isascii() else _SEPARATORS.sub(lambda match: _ESCAPES[match[0]], lines)
 
 
 def message(token: str, line: bytes) -> bytes:

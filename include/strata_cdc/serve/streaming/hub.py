@@ -44,7 +44,7 @@ _LOG: Final = logging.getLogger("strata.serve")
 
 
 def as_fault(error: Exception, source: str) -> StrataError:
-    """What ended a stream, as its readers are told it. The log has the rest of what was not foreseen: its text may have
+    """What ended a stream, as its readers get it. The log has the rest of what was not foreseen: its text may have
     values that a reader must not see."""
     if isinstance(error, StrataError):
         return error
