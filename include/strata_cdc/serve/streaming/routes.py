@@ -6,10 +6,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import Body, Header, Query, Response
+from fastapi import Body, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from strata_cdc.errors import StrataError
+from strata_cdc.errors import StrataError, Usage
 from strata_cdc.position.token import merge
 from strata_cdc.position.token_shown import shown
 from strata_cdc.position.token_text import from_text, to_text
@@ -53,6 +53,7 @@ _Bound = Annotated[
     Query(ge=0, le=1e9, description="Seconds by which servers' clocks may differ; else as in the settings."),
 ]
 
+_PARAMETERS: Final = ("from", "until", "table", "columns", "heartbeat")
 _STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "content": {"text/event-stream": {}},
@@ -60,7 +61,7 @@ _STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
         "why there is no more.",
     },
     204: {"description": "All up to `until` has been given: do not come again."},
-    400: {"description": "A token that is damaged, or of another source; a position that is none."},
+    400: {"description": "A token that is damaged, or of another source; a position or a parameter that is none."},
     404: {"description": "The settings have no such source."},
     409: {"description": "A position of another history; rows that cannot be decoded."},
     410: {
@@ -83,6 +84,20 @@ def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> No
     app.add_api_route("/api/tokens/merge", merge_many, methods=["POST"], tags=["tokens"])
 
 
+def refuse_unknown(request: Request) -> None:
+    """Refuses parameters that would be passed over: a misspelt `table` would give all tables.
+
+    Raises:
+        Usage: A stream has no such parameter, or takes it once.
+    """
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if name not in _PARAMETERS:
+            raise Usage(f"a stream has no parameter {name!r}", remedy=f"It has {', '.join(_PARAMETERS)}.")
+        if name != "table" and names.count(name) > 1:
+            raise Usage(f"the parameter {name!r} is given more than once")
+
+
 class _Streams:
     def __init__(self, sources: Sources, limits: Limits) -> None:
         self._sources, self._limits = sources, limits
@@ -90,7 +105,12 @@ class _Streams:
 
     def add_to(self, app: FastAPI) -> None:
         app.add_api_route(
-            "/api/streams/{source}", self.stream, tags=["streams"], responses=_STREAM_ANSWERS, response_class=Response
+            "/api/streams/{source}",
+            self.stream,
+            tags=["streams"],
+            responses=_STREAM_ANSWERS,
+            response_class=Response,
+            dependencies=[Depends(refuse_unknown)],
         )
 
     async def stream(
