@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from strata_cdc import tokens
+from strata_cdc.cache.invalidator import Report, Start
 from strata_cdc.cache.reader import Cache
 from strata_cdc.cache.server import CacheServer
+from strata_cdc.cli import cache as cli_cache
 from strata_cdc.cli.main import run
 from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Usage
 from strata_cdc.position.sets import GtidSet
@@ -169,6 +172,26 @@ def test_a_cache_that_is_not_there(world: World):
         with pytest.raises(Usage) as refused:
             CacheServer(wrong, "c")
         assert "sesame" not in str(refused.value)
+
+
+def test_causes_that_take_turns_are_printed_once_each(capsys: pytest.CaptureFixture[str]):
+    """Some nodes of a cluster say that it is down, others do not answer. After it has gone on, each is news again."""
+    follower: Any = SimpleNamespace(report=Report(), stop=lambda: None)
+    causes = iter(["down", "no answer", "down", "no answer", "on", "down"])
+
+    def follow(**_: Any) -> Report:
+        for cause in causes:
+            if cause != "on":
+                raise CacheUnavailableError(cause)
+            follower.report.transactions += 1
+        return follower.report
+
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    cli_cache._go_on(follower, follow, Start.CHECKPOINT, 0.0)
+    for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+        signal.signal(number, handler)
+    said = [line.split(": ")[1].rstrip(".") for line in capsys.readouterr().err.splitlines()]
+    assert said == ["down", "no answer", "down"]
 
 
 def test_help_has_the_whole_url(capsys: pytest.CaptureFixture[str]):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from strata_cdc.cli.options import SourceName, source_of
 from strata_cdc.cli.report import print_report
@@ -105,9 +106,12 @@ def follow(  # noqa: PLR0913  each is an option of the command
     print_report(follower.report, as_json=bool(context.obj["json"]))
 
 
-def _go_on(follower: Invalidator, run: Callable[..., Report], begin: Start) -> None:
+def _go_on(
+    follower: Invalidator, run: Callable[..., Report], begin: Start, pause_seconds: float = PAUSE_SECONDS
+) -> None:
     """Until somebody ends it."""
-    ended, printed = threading.Event(), ""
+    ended = threading.Event()
+    printed: set[str] = set()
 
     def end(*_: object) -> None:
         ended.set()
@@ -116,20 +120,20 @@ def _go_on(follower: Invalidator, run: Callable[..., Report], begin: Start) -> N
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     while not ended.is_set():
+        before = replace(follower.report)
         try:
             run(begin=begin)
             ended.set()
         except Transient as error:
-            printed = _print_once(str(error), printed)
+            # While several causes take turns, each is printed once; after it has gone on, again.
+            if follower.report != before:
+                printed.clear()
+            if str(error) not in printed:
+                typer.echo(f"strata: {error}", err=True)
+            printed.add(str(error))
             # An epoch that has begun is continued.
             begin = type(begin).CHECKPOINT if follower.report.epochs else begin
-            ended.wait(PAUSE_SECONDS)
-
-
-def _print_once(text: str, printed: str) -> str:
-    if text != printed:
-        typer.echo(f"strata: {text}", err=True)
-    return text
+            ended.wait(pause_seconds)
 
 
 @GROUP.command()
