@@ -48,6 +48,8 @@ def test_the_link_that_it_prints_opens_the_page(environment):
                 address = re.match(r"http://127\.0\.0\.1:\d+", said)[0]
                 assert client.get(f"{address}/api/sources").status_code == 401
                 assert "Schema history" in client.get(said).text
+                head = client.head(f"{address}/")
+                assert (head.status_code, head.content) == (200, b"")
                 assert client.get(f"{address}/api/sources").json() == ["s", "untouched"]
         finally:
             process.send_signal(signal.SIGINT)

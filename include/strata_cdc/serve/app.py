@@ -192,7 +192,10 @@ class _Pages:
             ("/verdicts", self.verdicts),
             ("/verdict", self.verdict),
         ):
-            app.add_api_route(path, endpoint, response_class=HTMLResponse, include_in_schema=False)
+            # With HEAD, which `curl --head` and uptime monitors send.
+            app.add_api_route(
+                path, endpoint, methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False
+            )
 
     def run(self, dag_id: _Id, run_id: _Id, map_index: _MapIndex = "") -> HTMLResponse:
         """What changed in the span of a run of Airflow's, or of one source's tasks in it."""
