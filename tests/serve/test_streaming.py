@@ -106,7 +106,9 @@ class Reader(threading.Thread):
         self.events, self.closed, self.status, self.fault = [], False, None, None
         self.began = threading.Event()
         self._url = f"{address}/api/streams/s"
-        self._asked, self._headers = asked, HEADERS | ({"Last-Event-ID": last_event_id} if last_event_id else {})
+        # It ends with a line, and a heartbeat is one.
+        self._asked = {"heartbeat": 0.5, **asked}
+        self._headers = HEADERS | ({"Last-Event-ID": last_event_id} if last_event_id else {})
         self.start()
 
     def run(self):
