@@ -416,7 +416,7 @@ def test_what_means_nothing_is_refused_with_a_reason(world, address):
         (400, "InvalidGtidSetError", "s", {"from": "yesterday"}, ""),
         (400, "Usage", "s", {"until": "beginning"}, ""),
         (400, "Usage", "s", {"table": "t"}, ""),
-        (400, "Usage", "s", {"tabel": "d.t"}, ""),
+        (400, "Usage", "s", {"tables": "d.t"}, ""),
         (400, "Usage", "s", {"columns": ["id", "v"]}, ""),
         (404, "UnknownSourceError", "nobody", {}, ""),
         (409, "SourceDivergedError", "s", {"from": f"{executed(world)},{never}"}, ""),
