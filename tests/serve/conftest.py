@@ -15,6 +15,8 @@ from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.serve.app import make_app
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.sources import Sources
+from strata_cdc.serve.streaming.answer import OpenStreams
+from strata_cdc.serve.streaming.ending import EndingServer
 from strata_cdc.serve.token_guard import add_sign_in, token_guard
 from strata_cdc.store.database import open_store
 
@@ -50,9 +52,10 @@ def app_of(load, around=None, limits=Limits()):
 
 
 @contextmanager
-def served(app, **options):
-    """The address of an application that runs."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options))
+def served(app, streams=None, **options):
+    """The address of an application that runs, with the streams that end with it."""
+    config = uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options)
+    server = EndingServer(config, streams or OpenStreams())
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -79,8 +79,8 @@ def address(world):
 def streaming(world, limits=Limits()):
     """The address of a server of its own."""
     app = app_of(lambda: load_settings(variables(world)))
-    add_streams(app, Sources(lambda: load_settings(variables(world))), limits)
-    with served(app) as found:
+    streams = add_streams(app, Sources(lambda: load_settings(variables(world))), limits)
+    with served(app, streams, timeout_graceful_shutdown=2) as found:
         yield found
 
 
@@ -332,6 +332,20 @@ def process(world, port, *options, **more):
             yield started
         finally:
             started.kill()
+
+
+def test_streams_end_with_the_server_after_a_whole_event(world):
+    """Those with an end of their own are cut, so that nobody takes what there is for all of it."""
+    begin = executed(world)
+    with streaming(world) as address:
+        reader, bounded = (Reader(address, **{"from": begin}, **asked) for asked in ({}, {"until": "2999-01-01"}))
+        world.server.run_sql("INSERT INTO t (a) VALUES ('last')", "d")
+        for one in (reader, bounded):
+            one.wait(is_commit_of(executed(world)))
+    for one in (reader, bounded):
+        one.join(PATIENCE_SECONDS)
+    assert (reader.fault, type(bounded.fault)) == (None, httpx.RemoteProtocolError)
+    assert [strip(one.lines) for one in (reader, bounded)] == [strip(world.lines(begin, until="now"))] * 2
 
 
 def test_a_reader_goes_on_when_the_server_was_killed(world):

@@ -51,6 +51,7 @@ def serve(
     from strata_cdc.serve.memory import release_memory_often
     from strata_cdc.serve.numbers import Numbers
     from strata_cdc.serve.sources import Sources
+    from strata_cdc.serve.streaming.ending import EndingServer
     from strata_cdc.serve.streaming.routes import add_streams
     from strata_cdc.serve.tls import tls_options
     from strata_cdc.serve.token_guard import SIGN_IN, add_sign_in, certificate_guard, token_guard
@@ -63,7 +64,7 @@ def serve(
     sources = Sources(lambda: load_settings(os.environ))
     guard = certificate_guard() if by_certificate else token_guard(token)
     app = make_app(sources, guard, now_micros, Around(Numbers(_read_numbers)))
-    add_streams(app, sources)
+    streams = add_streams(app, sources)
     # Before the link is shown: from here on a connection waits until it is answered.
     listening = _listening(host, port)
     address = f"{'https' if tls else 'http'}://{host}:{port}"
@@ -78,13 +79,13 @@ def serve(
         ws="none",
         log_level="warning",
         server_header=False,
-        # A stream never ends on its own; its reader connects again with the last token.
+        # For pages that are being made, and for readers of streams that take nothing.
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **tls,
     )
     release_memory_often()
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        EndingServer(config, streams).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -4,7 +4,7 @@ Not here: what is in the events (`reader.py`)."""
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,6 +21,8 @@ from strata_cdc.errors import (
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.types import Receive, Scope, Send
 
     from strata_cdc.serve.streaming.reader import HttpReader
@@ -52,15 +54,43 @@ def refusal(error: StrataError) -> JSONResponse:
     return JSONResponse(facts_of(error), status, headers)
 
 
+class OpenStreams:
+    """The answers that are being sent, so that they can be ended together when the server ends."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._ends: set[asyncio.Event] = set()
+
+    @contextmanager
+    def entered(self, *, is_endless: bool) -> Iterator[asyncio.Event]:
+        """While an answer is sent; the event is set when it has to end.
+
+        That of a stream with an end is never set: for its reader, an answer that is whole has all up to that end.
+        """
+        end = asyncio.Event()
+        if is_endless:
+            self._ends.add(end)
+        try:
+            yield end
+        finally:
+            self._ends.discard(end)
+
+    def end(self) -> None:
+        """Ends each after the event that it is sending; its reader comes again with the last token. Called by the event
+        loop."""
+        for end in self._ends:
+            end.set()
+
+
 class EventStream(Response):
     """The events of one reader. When it goes away, or is too slow to be there, everything is freed."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, reader: HttpReader) -> None:
+    def __init__(self, reader: HttpReader, open_streams: OpenStreams) -> None:
         """Takes a reader that has been opened."""
         super().__init__()
-        self._reader = reader
+        self._reader, self._open = reader, open_streams
         # Proxies keep back what they take for a file (nginx, `proxy_buffering`).
         self.init_headers({"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
@@ -68,16 +98,19 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends until there is no more, or nobody reads."""
         del scope
-        tasks = {asyncio.ensure_future(self._send(send)), asyncio.ensure_future(_until_gone(receive))}
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._reader.close()
+        with self._open.entered(is_endless=self._reader.is_endless) as end:
+            tasks = {asyncio.ensure_future(one) for one in (self._send(send), _until_gone(receive), end.wait())}
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                self._reader.close()
+        if end.is_set():
+            await _send_end(send)
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
@@ -89,7 +122,11 @@ class EventStream(Response):
                 await _send_some(send, data)
         except StrataError as error:
             await _send_some(send, b"event: fault\ndata: %b\n\n" % msgspec.json.encode(facts_of(error)))
-        await send({"type": "http.response.body", "body": b""})
+        await _send_end(send)
+
+
+async def _send_end(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _send_some(send: Send, data: bytes) -> None:

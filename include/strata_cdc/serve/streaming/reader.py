@@ -138,6 +138,11 @@ class HttpReader:
         self._has_turn = False
         self._first: tuple[StreamBatch | Heartbeat | None, Messages] | None = None
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether it goes on until somebody ends it."""
+        return self._until is None
+
     async def open(self) -> bool:
         """Opens the stream; returns whether there is anything to give: not so after its end.
 

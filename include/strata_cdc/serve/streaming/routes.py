@@ -15,7 +15,7 @@ from strata_cdc.position.token_shown import shown
 from strata_cdc.position.token_text import from_text, to_text
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.serve.limits import Limits
-from strata_cdc.serve.streaming.answer import EventStream, refusal
+from strata_cdc.serve.streaming.answer import EventStream, OpenStreams, refusal
 from strata_cdc.serve.streaming.asked import Wish
 from strata_cdc.serve.streaming.reader import HttpReader, SharedSource
 from strata_cdc.streams.positions import parse_bound
@@ -72,9 +72,10 @@ _STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> None:
-    """Adds the routes; the application's guard runs before them, too."""
-    _Streams(sources, limits).add_to(app)
+def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> OpenStreams:
+    """Adds the routes; the application's guard runs before them, too. Returns what ends the streams."""
+    open_streams = OpenStreams()
+    _Streams(sources, limits, open_streams).add_to(app)
     for path, endpoint in (
         ("/api/tokens/show", show_token),
         ("/api/tokens/compare", _Comparing(sources).compare_tokens),
@@ -82,6 +83,7 @@ def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> No
     ):
         app.add_api_route(path, endpoint, tags=["tokens"])
     app.add_api_route("/api/tokens/merge", merge_many, methods=["POST"], tags=["tokens"])
+    return open_streams
 
 
 def refuse_unknown(request: Request) -> None:
@@ -99,8 +101,8 @@ def refuse_unknown(request: Request) -> None:
 
 
 class _Streams:
-    def __init__(self, sources: Sources, limits: Limits) -> None:
-        self._sources, self._limits = sources, limits
+    def __init__(self, sources: Sources, limits: Limits, open_streams: OpenStreams) -> None:
+        self._sources, self._limits, self._open = sources, limits, open_streams
         self._shared: dict[str, SharedSource] = {}
 
     def add_to(self, app: FastAPI) -> None:
@@ -150,7 +152,7 @@ class _Streams:
             if reader is not None:
                 reader.close()
             raise
-        return EventStream(reader)
+        return EventStream(reader, self._open)
 
     def _of(self, name: str) -> SharedSource:
         """The readers of a source; settings that have changed are those of its next readers."""
