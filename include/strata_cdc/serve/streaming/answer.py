@@ -99,7 +99,8 @@ class EventStream(Response):
         """Sends until there is no more, or nobody reads."""
         del scope
         with self._open.entered(is_endless=self._reader.is_endless) as end:
-            tasks = {asyncio.ensure_future(one) for one in (self._send(send), _until_gone(receive), end.wait())}
+            waits = self._send(send), _until_gone(receive), end.wait()
+            tasks = {asyncio.ensure_future(wait) for wait in waits}
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
