@@ -224,6 +224,30 @@ def test_a_table_that_was_dumped_and_nobody_has_written_to_since_matches(server:
     assert world.said("t").outcome is ComparisonOutcome.INCONCLUSIVE
 
 
+def test_what_brings_a_mirror_further_does_so(server: MysqlServer, tmp_path: Path) -> None:
+    """Of one that is late a run, of one that is blocked a dump."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path, more='mirrors = ["shop.*"]\nmirror_read_again = false')
+    world.sql(f"SET sql_log_bin = 0; {ROWS} ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2; SET sql_log_bin = 1;")
+    world.sql("CREATE TABLE other (a INT)")
+    for step in (ingest.land, ingest.snapshot, ingest.track):
+        step("s", settings=world.settings)
+    dump_source("s", settings=world.settings).raise_if_wrong()
+    world.sql("ALTER TABLE t ADD COLUMN n INT")
+    assert world.said("t").reasons[0].endswith(": `strata run --source s`")
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+    assert world.said("t").outcome is ComparisonOutcome.MATCH
+    world.sql("ALTER TABLE t TRUNCATE PARTITION p1")
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+    [reason] = world.said("t").reasons
+    assert "where it is blocked" in reason
+    assert reason.endswith(": `strata dump --source s --table shop.t`")
+    dump_source("s", ("shop.t",), settings=world.settings).raise_if_wrong()
+    assert world.said("t").outcome is ComparisonOutcome.MATCH
+
+
 def test_a_truncated_table_is_whole_from_there_on(world: LiveWorld) -> None:
     world.sql(f"{ROWS} FLUSH BINARY LOGS;")
     world.sql("PURGE BINARY LOGS TO 'binlog.000002'")

@@ -25,17 +25,17 @@ class Mirrored(Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """Where it is."""
-        mirror, changed = (
-            self.mirror,
-            next((commit for commit in self.mirror.snapshot.foreign if commit.changes_rows), None),
-        )
+        """Where it is, and what brings it further. A run publishes, too, what has just landed to compare with; nothing
+        but a dump brings a blocked mirror further."""
+        mirror, at = self.mirror, f"the mirror is at transaction {self.seq}"
+        again = f"`strata dump --source {mirror.source} --table {pattern_word(mirror.table)}`"
+        changed = next((commit for commit in mirror.snapshot.foreign if commit.changes_rows), None)
         if changed is not None:
             who = f"another program has changed it (version {changed.version}, {changed.operation})"
-            again = f"`strata dump --source {mirror.source} --table {pattern_word(mirror.table)}`"
-            return f"the mirror is at transaction {self.seq} and is blocked, since {who}: {again}"
-        blocked = f", where it is blocked: {self.mirror.stopped}" if self.mirror.stopped else ""
-        return f"the mirror is at transaction {self.seq}{blocked}: `strata mirror update --source {self.mirror.source}`"
+            return f"{at} and is blocked, since {who}: {again}"
+        if mirror.stopped:
+            return f"{at}, where it is blocked: {mirror.stopped}: {again}"
+        return f"{at}: `strata run --source {mirror.source}`"
 
 
 def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None:
