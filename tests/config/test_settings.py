@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from scripts.state import REPOSITORY
+from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.config.settings import SourceSettings, load_settings
 from strata_cdc.config.toml_file import key_lines
 from strata_cdc.errors import SettingsError, SourceSettingsError, UnknownSourceError
@@ -39,6 +40,42 @@ def test_airflows_json_form_of_a_connection_is_read_too(tmp_path):
     text = '{"conn_type": "mysql", "host": "h", "login": "u", "password": "p:/@", "port": 3306}'
     source = load_settings(environment(tmp_path, GOOD, AIRFLOW_CONN_MYSQL_SHOP=text)).source("shop")
     assert (source.address.host, source.address.user, source.address.password) == ("h", "u", "p:/@")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"host": "2001:db8::7", "login": "u"}', ("2001:db8::7", 3306, "u", "")),
+        ('{"host": "[2001:db8::7]", "port": "3307"}', ("2001:db8::7", 3307, "root", "")),
+        ("mysql://u:p@2001%3Adb8%3A%3A7:3307", ("2001:db8::7", 3307, "u", "p")),  # as Airflow writes it
+        ("mysql://u@fe80%3A%3A1%25eth0", ("fe80::1%eth0", 3306, "u", "")),
+        ('{"host": "h", "password": 12345, "port": null, "schema": null}', ("h", 3306, "root", "12345")),
+    ],
+)
+def test_a_connection_of_any_form_is_read(tmp_path, text, found):
+    source = load_settings(environment(tmp_path, GOOD, AIRFLOW_CONN_MYSQL_SHOP=text)).source("shop")
+    one, again = source.address, ServerAddress.from_url(source.store_url)
+    assert (one.host, one.port, one.user, one.password) == found
+    assert (again.host, again.port, again.user, again.password) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"host": null, "login": "u"}', "is not that of a MySQL server"),
+        ('{"host": "h", "extra": [1]}', "the extra of a connection is no JSON"),
+        ('{"host": "h"', "starts like JSON and is none"),
+        ("mysql://u@%2Fvar%2Frun%2Fmysqld.sock", "the host of a server is a path"),
+        ('{"host": "h", "extra": {"unix_socket": "/run/s"}}', "unix_socket: no option"),
+        ("mysql://u@h:port/", "no readable port"),
+    ],
+)
+def test_a_connection_that_cannot_be_read_is_named(tmp_path, text, said):
+    settings = load_settings(environment(tmp_path, GOOD, AIRFLOW_CONN_MYSQL_SHOP=text))
+    with pytest.raises(SettingsError, match=said) as caught:
+        settings.source("shop")
+    assert caught.value.message.startswith("connection 'mysql_shop': ")
+    assert caught.value.source == "shop"
 
 
 @pytest.mark.parametrize(("extra", "tls"), [("{}", "PREFERRED"), ('{"ssl_mode": "REQUIRED"}', "REQUIRED")])

@@ -27,23 +27,32 @@ def connection_as_url(text: str) -> str:
         options |= _as_object(options.pop(_EXTRA), "the Extra of a connection is no JSON")
         return f"{head}?{urlencode(options)}" if options else head
     given = _as_object(text, "a connection starts like JSON and is none")
-    login = quote(given.get("login") or "", safe="")
-    if given.get("password"):
-        login += ":" + quote(given["password"], safe="")
-    port = f":{given['port']}" if given.get("port") else ""
-    extra = given.get("extra") or {}
-    extra = _as_object(extra, "the extra of a connection is no JSON") if isinstance(extra, str) else extra
-    query = "?" + urlencode(extra) if extra else ""
+    extra = _as_object(given.pop("extra", None) or {}, "the extra of a connection is no JSON")
+    # JSON has numbers, too: a password of digits alone may be one.
+    part = {name: str(value) for name, value in given.items()}
+    login = quote(part.get("login", ""), safe="")
+    if part.get("password"):
+        login += ":" + quote(part["password"], safe="")
     at = f"{login}@" if login else ""
-    return f"{given.get('conn_type', 'mysql')}://{at}{given.get('host', '')}{port}/{given.get('schema') or ''}{query}"
+    port = f":{part['port']}" if given.get("port") else ""
+    query = "?" + urlencode(extra) if extra else ""
+    host = _host(part.get("host", ""))
+    return f"{part.get('conn_type', 'mysql')}://{at}{host}{port}/{part.get('schema', '')}{query}"
 
 
-def _as_object(text: str, mistake: str) -> dict[str, Any]:
+def _host(host: str) -> str:
+    """A host as URLs have it: an IPv6 address in brackets."""
+    quoted = quote(host, safe=":[]")
+    return f"[{quoted}]" if quoted.count(":") > 1 and not quoted.startswith("[") else quoted
+
+
+def _as_object(given: str | dict[str, Any], mistake: str) -> dict[str, Any]:
+    """The fields that have a value; Airflow stores an Extra as an object, or as its text."""
     try:
-        value = json.loads(text)
+        value = json.loads(given) if isinstance(given, str) else given
     except json.JSONDecodeError:
         value = None
     if not isinstance(value, dict):
         # Never the text itself: it holds a password.
         raise SettingsError(mistake)
-    return value
+    return {name: found for name, found in value.items() if found is not None}

@@ -4,6 +4,7 @@ Not here: secrets. A source names a connection, whose URL comes from the environ
 from __future__ import annotations
 
 import tomllib
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from strata_cdc.fields import Mistakes, read_fields
 from strata_cdc.schema.model.patterns import can_match
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 
 # The setting `mirror_renames`: what a mirror does if its table renames columns, for all tables or by pattern.
@@ -369,7 +370,9 @@ class Settings:
         return replace(configured, server=self._address(name, configured.settings, connection))
 
     def _address(self, source: str, settings: SourceSettings, connection: str) -> ServerAddress:
-        address = ServerAddress.from_url(self._connection_url(source, connection))
+        url = self._connection_url(source, connection)
+        with _mistakes_of(connection, source):
+            address = ServerAddress.from_url(url)
         return replace(address_beside(self.folder, address), password_command=settings.password_command)
 
     def group(self, name: str, *, former: Collection[str] = ()) -> Group:
@@ -416,7 +419,18 @@ class Settings:
                 remedy=f"Add it in Airflow (Admin, Connections), or set {connection_variable(connection)} to "
                 "mysql://USER:PASSWORD@HOST:PORT/.",
             )
-        return connection_as_url(text)
+        with _mistakes_of(connection, source):
+            return connection_as_url(text)
+
+
+@contextmanager
+def _mistakes_of(connection: str, source: str) -> Iterator[None]:
+    """Adds to what is wrong with a connection which of them it is."""
+    try:
+        yield
+    except SettingsError as error:
+        message = f"connection {connection!r}: {error.message}"
+        raise SettingsError(message, remedy=error.remedy, source=source) from None
 
 
 def connection_variable(connection: str) -> str:

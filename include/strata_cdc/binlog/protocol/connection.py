@@ -130,7 +130,7 @@ class ServerAddress:
             if value not in known:
                 raise SettingsError(f"{name} {value} is not known; there are: {', '.join(known)}")
         return cls(
-            host=parts.hostname,
+            host=_host_of(parts.hostname),
             port=port,
             user=unquote(parts.username) if parts.username else "root",
             password=unquote(parts.password) if parts.password else "",
@@ -146,7 +146,8 @@ class ServerAddress:
     def to_url(self, database: str) -> str:
         """The URL of a database on the same server, reached in the same way; it holds the password."""
         login = quote(self.user, safe="") + (":" + quote(self.password, safe="") if self.password else "")
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = quote(self.host, safe=":")
+        host = f"[{host}]" if ":" in self.host else host
         options = {
             "ssl_mode": self.tls if self.tls_ca or self.tls is not TlsMode.PREFERRED else None,
             "ssl_ca": self.tls_ca,
@@ -161,6 +162,17 @@ class ServerAddress:
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"
+
+
+def _host_of(quoted: str) -> str:
+    # Airflow writes the colons of an IPv6 address as %3A, without brackets.
+    host = unquote(quoted)
+    if "/" in host:
+        raise SettingsError(
+            "the host of a server is a path or a URL",
+            remedy="Write its name or address: Strata connects over TCP, and not over a socket file.",
+        )
+    return host
 
 
 def connect(address: ServerAddress, *, read_seconds: float | None = None) -> pymysql.Connection[Any]:
