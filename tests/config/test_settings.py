@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -84,6 +86,19 @@ def test_a_connection_that_was_saved_in_airflows_form_is_read_too(tmp_path, extr
     url = f"mysql://strata:s%40cret@db.example:3307/?{urlencode({'__extra__': extra})}"
     address = load_settings(environment(tmp_path, GOOD, AIRFLOW_CONN_MYSQL_SHOP=url)).source("shop").address
     assert (address.host, address.password, address.tls) == ("db.example", "s@cret", tls)
+
+
+def test_a_connection_whose_variable_no_shell_can_export_is_set_as_the_error_says(tmp_path):
+    settings = load_settings(environment(tmp_path, GOOD.replace("mysql_shop", "mysql-shop")))
+    with pytest.raises(SettingsError, match="is not set") as caught:
+        settings.source("shop")
+    (command,) = re.findall("`(env .*)`", caught.value.remedy)
+    found = subprocess.run(["sh", "-c", f"{command} env"], capture_output=True, text=True, check=True).stdout
+    assert "AIRFLOW_CONN_MYSQL-SHOP=mysql://USER:PASSWORD@HOST:PORT/" in found.splitlines()
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    load_settings(environment(tmp_path, "\ufeff" + GOOD))
 
 
 def test_no_repr_shows_a_password(tmp_path):

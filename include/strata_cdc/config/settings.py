@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import parse_qs
 
@@ -416,8 +417,7 @@ class Settings:
             raise SettingsError(
                 f"connection {connection!r} is not set",
                 source=source,
-                remedy=f"Add it in Airflow (Admin, Connections), or set {connection_variable(connection)} to "
-                "mysql://USER:PASSWORD@HOST:PORT/.",
+                remedy=f"Add it in Airflow (Admin, Connections), or {_how_to_set(connection_variable(connection))}.",
             )
         with _mistakes_of(connection, source):
             return connection_as_url(text)
@@ -431,6 +431,14 @@ def _mistakes_of(connection: str, source: str) -> Iterator[None]:
     except SettingsError as error:
         message = f"connection {connection!r}: {error.message}"
         raise SettingsError(message, remedy=error.remedy, source=source) from None
+
+
+def _how_to_set(variable: str) -> str:
+    url = "mysql://USER:PASSWORD@HOST:PORT/"
+    if variable.isidentifier():
+        return f"set {variable} to {url}"
+    # POSIX, "Name": letters, digits and underscores.
+    return f"put `env {quote(f'{variable}={url}')}` in front of a command, for no shell can export this name"
 
 
 def connection_variable(connection: str) -> str:
@@ -472,7 +480,8 @@ def are_given(environ: Mapping[str, str]) -> bool:
 
 def _read_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        # Editors on Windows put a byte order mark first.
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise SettingsError(
             f"the settings cannot be read: {error.strerror}",
