@@ -82,3 +82,12 @@ def test_what_is_lost_is_said():
     assert "wide: 65 digits are more than a number can have there: text" in lost
     assert "c time: TIME is a number of microseconds" in lost
     assert create_table(HOSTILE, TableDefinition(columns=(Column("a", "int"),)), Dialect.SPARK).lost == ()
+
+
+def test_a_zero_date_that_not_null_refuses_is_said():
+    """The lake has NULL for it, so rows of such a column may not load."""
+    made = Column("made", "timestamp(3)", nullable=False)
+    dated = TableDefinition(columns=(made, Column("day", "date"), Column("at", "time", nullable=False)))
+    for dialect in OTHERS:
+        lost = create_table(HOSTILE, dated, dialect).lost
+        assert "zero dates, NULL in the lake, which NOT NULL refuses in made" in lost

@@ -11,6 +11,7 @@ from sqlglot import exp
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.types import ForeignType, foreign_type
 from strata_cdc.schema.model.definition import KeyKind
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _HAS_COLUMN_COMMENTS = frozenset({Dialect.SPARK, Dialect.SNOWFLAKE, Dialect.CLICKHOUSE})
 _HAS_COMMENT_STATEMENTS = frozenset({Dialect.DUCKDB, Dialect.POSTGRES})
 _HAS_PRIMARY_KEYS = frozenset(set(Dialect) - {Dialect.SPARK, Dialect.MYSQL})
+_WITH_ZERO_DATES = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
 _HAS_UNIQUE_KEYS = frozenset({Dialect.DUCKDB, Dialect.POSTGRES, Dialect.SNOWFLAKE})
 
 
@@ -132,10 +134,20 @@ def _lost(definition: TableDefinition, types: dict[str, ForeignType], dialect: D
     yield from _named(
         "that MySQL computes", [column.name for column in definition.columns if column.generated is not None]
     )
+    yield from _named("zero dates, NULL in the lake, which NOT NULL refuses in", _undated(definition))
     yield from _named("that SELECT * leaves out", [column.name for column in definition.columns if column.invisible])
     yield from _named("the collations of", _collated(definition))
     if definition.options:
         yield "the partitioning"
+
+
+def _undated(definition: TableDefinition) -> list[str]:
+    """Columns that may hold `0000-00-00`, NOT NULL or not: MySQL takes it unless NO_ZERO_DATE is in the `sql_mode`."""
+    return [
+        column.name
+        for column in definition.columns
+        if not column.nullable and parse_column_type(column.column_type).kind in _WITH_ZERO_DATES
+    ]
 
 
 def _collated(definition: TableDefinition) -> list[str]:
