@@ -59,6 +59,9 @@ _NO_OLD_KEY: Final = (
     "an image before a change lacks this column of the key (TiCDC writes it in CSV with `output-old-value = true`; "
     "the rows of a mirror need no such image)"
 )
+_NO_OLD_GENERATED: Final = (
+    "an image before a change lacks this generated column of the key: MariaDB logs no generated columns of updates"
+)
 _NEW_ROW: Final = "the row was published later than this view was made: run `strata views` again"
 
 
@@ -405,7 +408,7 @@ class Writer:
 
     def _old(self, column_source: ColumnSource, column: ViewColumn) -> exp.Expr:
         """The value before a change, of a column that distinguishes rows."""
-        lacks = exp.Literal.string(f"{column.name}: {_NO_OLD_KEY}")
+        lacks = exp.Literal.string(f"{column.name}: {_NO_OLD_GENERATED if column.is_generated else _NO_OLD_KEY}")
         is_missing = self._lists("_missing", f"{BEFORE}.{column_source.missing}")
         fails = exp.If(this=is_missing, true=self._fails(lacks, column))
         return exp.Case(ifs=[fails], default=self._known(column_source, column, BEFORE))

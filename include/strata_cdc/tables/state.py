@@ -213,6 +213,13 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
     """
     wanted = {f"_before.{column.name}" for column in definition.columns if not key or column_name(column.name) in key}
     lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
+    if lacking and lacking <= {f"_before.{column.name}" for column in definition.columns if column.generated}:
+        raise Usage(
+            f"images before changes lack {', '.join(sorted(lacking))}, which identify a row and are generated: MariaDB "
+            "logs no generated columns of updates",
+            remedy="The change table has what is logged. For a mirror, give the table a key of columns that are not "
+            "generated.",
+        )
     if lacking:
         raise Usage(
             f"images before changes lack {', '.join(sorted(lacking))}, which identify a row",
