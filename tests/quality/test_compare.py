@@ -36,3 +36,17 @@ def test_values_of_hidden_columns_are_shown_nowhere() -> None:
     assert hidden_key.differences == (
         RowDifference(Side.DIFFERS, {"id": MASK}, {"email": "a@x", "age": 3}, {"email": "c@x", "age": 4}),
     )
+
+
+def test_of_a_long_value_people_see_where_it_differs() -> None:
+    """A BLOB of 4 GB is no line of a log; JSON has it."""
+    same = "78" * 1_000_000
+    shown = str(RowDifference(Side.DIFFERS, {"id": "k" * 3000}, {"b": same + "00"}, {"b": same + "01" + same}))
+    assert len(shown) < 3600
+    assert "k" * 3000 in shown
+    assert "lake: b = ...878787878" in shown
+    assert "787800' (2,000,002 characters); server: b = ...878787878" in shown
+    assert "787801787878" in shown
+    short = str(RowDifference(Side.ONLY_SERVER, {"id": 1}, None, {"b": same, "v": None}))
+    assert short.startswith("only on the server id = 1; server: b = '7878")
+    assert short.endswith("... (2,000,000 characters), v = NULL")

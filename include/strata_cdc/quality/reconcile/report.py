@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WIDTH = 14
+_MOST_OF_VALUE = 200
+"""Characters of a value that are shown to people."""
+_MOST_OF_KEY = 10_000
+"""Characters of a value of the key, which has to name the row: more than InnoDB's 3,072 bytes in hexadecimal."""
 
 
 class ComparisonOutcome(StrEnum):
@@ -73,15 +77,40 @@ class RowDifference(Struct, frozen=True, omit_defaults=True):
     """Of that change."""
 
     def __str__(self) -> str:
-        text = f"{self.side} {_values(self.key)}"
-        sides = (("lake", self.lake), ("server", self.server), ("left", self.left), ("found", self.found))
-        for side, values in sides:
-            text += f"; {side}: {_values(values)}" if values else ""
+        text = f"{self.side} {_values(self.key, {}, _MOST_OF_KEY)}"
+        pairs = ("lake", self.lake, self.server), ("server", self.server, self.lake)
+        pairs += ("left", self.left, self.found), ("found", self.found, self.left)
+        for side, values, others in pairs:
+            text += f"; {side}: {_values(values, others or {}, _MOST_OF_VALUE)}" if values else ""
         return f"{text} ({self.gtid})" if self.gtid else text
 
 
-def _values(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name} = {'NULL' if value is None else repr(value)}" for name, value in values.items())
+def _values(values: dict[str, Any], others: dict[str, Any], most: int) -> str:
+    return ", ".join(f"{name} = {_shown(value, others.get(name), most)}" for name, value in values.items())
+
+
+def _shown(value: Any, other: Any, most: int) -> str:
+    """A value; of a long one the part in which it begins to differ from the other side's."""
+    text = "NULL" if value is None else repr(value)
+    if len(text) <= most:
+        return text
+    at = 0 if other is None else _equal_length(text, repr(other))
+    first = max(0, min(at - most // 2, len(text) - most))
+    dots = "..." if first else ""
+    more = "..." if first + most < len(text) else ""
+    return f"{dots}{text[first : first + most]}{more} ({len(value if isinstance(value, str) else text):,} characters)"
+
+
+def _equal_length(one: str, other: str) -> int:
+    """How many characters at their beginning are the same: by halves, for a value may have millions."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class TableReport(Struct, frozen=True):
