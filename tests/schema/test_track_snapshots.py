@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata_cdc.errors import SchemaGapError
+from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.answers.changes import changes
@@ -58,6 +58,15 @@ def snap(store, executed, tables, *, before=None, sees=None, hidden=(), at=None)
 
 def midway(gno=10):
     return Stream(gno=gno, executed=GtidSet.parse(f"{A}:1-{gno}"))
+
+
+def test_a_stream_that_begins_with_a_snapshot_knows_what_never_was(store):
+    snap(store, f"{A}:1-10", {T: shape("a")})
+    track(store, midway(), "ALTER TABLE t ADD b INT", source="s")
+    with pytest.raises(Usage, match=r"there never was a table d[.]tt: do you mean d[.]t[?]"):
+        list(changes(store, "s", TableName("d", "tt")))
+    with pytest.raises(Usage, match="there never was a column 'c'"):
+        list(changes(store, "s", T, "c"))
 
 
 def columns(store, seq, table=T):

@@ -14,12 +14,13 @@ from strata_cdc.schema.history.historian import Gap
 from strata_cdc.schema.history.versions import EVERY_TABLE, SchemaVersion, every_table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from strata_cdc.schema.answers.lines import TableLine
     from strata_cdc.schema.history.historian import History
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.history.stream_positions import StreamPosition
+    from strata_cdc.schema.history.versions import StoredEntry
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -92,6 +93,14 @@ def versions_at(history: History, position: StreamPosition, table: TableName | N
     return known
 
 
+def _ends_at_once(gap: StoredEntry, entries: Sequence[StoredEntry]) -> bool:
+    """Whether a gap ends before the next transaction, as that does in which a stream begins with a snapshot."""
+    return any(
+        entry.gap is None and entry.name == gap.name and entry.seq == gap.seq and entry.order > gap.order
+        for entry in entries
+    )
+
+
 def require_table(store: SchemaStore, source: str, table: TableName) -> None:
     """Refuses a name that no table ever had, as far as the history knows. If the history does not know all tables, or
     all tables of the database, such a table may have existed.
@@ -103,7 +112,7 @@ def require_table(store: SchemaStore, source: str, table: TableName) -> None:
     if store.has_table(source, table):
         return
     wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})
-    if any(entry.gap is not None for entry in wider):
+    if any(entry.gap is not None and not _ends_at_once(entry, wider) for entry in wider):
         return
     near = near_names(str(table), map(str, store.tables(source)), most=3)
     raise Usage(
