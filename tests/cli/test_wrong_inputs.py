@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection, server_errors
 from strata_cdc.cli.engine_steps import run_job
 from strata_cdc.cli.main import run
-from strata_cdc.errors import Permanent
+from strata_cdc.errors import AccessDeniedError, Permanent
 from strata_cdc.pipeline.steps import CHECK
 from tests.docs.reader import REPOSITORY
 
@@ -140,6 +142,29 @@ def test_a_missing_grant_is_no_wrong_password(folder, mysql_server, monkeypatch,
             assert printed.startswith(f"strata: {said}")
             assert ("GRANT ALL ON strata.* TO nogrant" in printed) == (account == "nogrant:pw")
             assert ("refuses the user" in printed) == (account == "nogrant:wrong")
+
+
+@pytest.mark.mysql
+def test_a_table_that_may_not_be_read_is_no_wrong_password(mysql_server):
+    mysql_server.run_sql(
+        "DROP USER IF EXISTS half; CREATE USER half; DROP DATABASE IF EXISTS half; CREATE DATABASE half;"
+        "CREATE TABLE half.t (a INT, b INT); GRANT SELECT (a) ON half.t TO half"
+    )
+    address = ServerAddress("127.0.0.1", mysql_server.port, "half")
+    for password, statement, remedy in (
+        ("", "SELECT b FROM half.t", "Run `strata doctor` for the grants"),
+        ("", "SELECT a FROM mysql.user", "Run `strata doctor` for the grants"),
+        ("wrong", "SELECT a FROM half.t", "Check user and password"),
+    ):
+        tried = replace(address, password=password)
+        with (
+            pytest.raises(AccessDeniedError) as caught,
+            server_errors(tried),
+            open_connection(tried) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(statement)
+        assert caught.value.remedy.startswith(remedy)
 
 
 @pytest.mark.mysql

@@ -39,8 +39,10 @@ _ENCODE = (
     f"Write {_FORM}; in user and password write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25, as "
     "Python's urllib.parse.quote(PASSWORD, safe='') does."
 )
-_NO_ACCESS = frozenset({1044, 1045, 1095, 1142, 1143, 1227, 1396, 1698, 1862, 3118, 3159, 3955})
-"""Wrong password, expired or locked account, missing grant; 3159 is "TLS required" (share/messages_to_clients.txt)."""
+_NO_GRANT = frozenset({1044, 1095, 1142, 1143, 1227})
+"""The account is in order, and lacks a grant (share/messages_to_clients.txt)."""
+_NO_ACCESS = frozenset({1045, 1396, 1698, 1862, 3118, 3159, 3955})
+"""Wrong password, expired or locked account; 3159 is "TLS required" (share/messages_to_clients.txt)."""
 _TLS_FAILED = 2026
 _CLEAR_PASSWORD = 2061
 """CR_AUTH_PLUGIN_ERR: the client refused what the server requested (`client.py`)."""
@@ -272,6 +274,11 @@ def as_strata_error(error: Exception, address: ServerAddress) -> StrataError:
     """Strata's error for an error of PyMySQL."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = _said(error)
+    if code in _NO_GRANT:
+        return AccessDeniedError(
+            f"{address} was refused: {text} ({code})",
+            remedy="Run `strata doctor` for the grants that the account needs.",
+        )
     if code in _NO_ACCESS:
         return AccessDeniedError(
             f"{address} was refused: {text} ({code})",
