@@ -189,6 +189,8 @@ WRONG = [
     ("tables", "shop.*", "list of tables"),
     ("tables", [7], "list of tables"),
     ("tables", ["shop.*", "app"], "no dot"),
+    ("tables", ["shop.*", ""], "is empty"),
+    ("tables", ["shop.orders ", "shop.*"], "ends with a blank"),
     ("dry_run", "yes", "neither true nor false"),
     ("keys", 0, "number of rows"),
     ("keys", True, "number of rows"),

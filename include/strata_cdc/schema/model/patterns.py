@@ -5,7 +5,7 @@ Not here: which tables a source has (`schema/history/`), which of their interval
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import Usage
 from strata_cdc.fields import near_names
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 
+_BLANKS: Final = (" ", "\t", "\r", "\n")
+
+
 def can_match(pattern: str) -> bool:
     """Whether a table can exist that a pattern matches: each table has a dot in its full name."""
     return bool(set(pattern) & set(".*?["))
@@ -26,9 +29,15 @@ def require_matchable(patterns: Iterable[str]) -> None:
     """Refuses patterns that can never match.
 
     Raises:
-        Usage: A pattern has no dot, and no wildcard that may stand for one.
+        Usage: A pattern has no dot, and no wildcard that may stand for one; or it is empty, or ends with a blank.
     """
     for pattern in patterns:
+        if pattern.endswith(_BLANKS) or not pattern:
+            # sql/table.cc, `check_table_name`: no name ends with a blank.
+            raise Usage(
+                f'"{pattern}" matches no table: it {"ends with a blank" if pattern else "is empty"}',
+                remedy="Write database.table, as in shop.orders, without blanks or lines after it.",
+            )
         if not can_match(pattern):
             raise Usage(
                 f'"{pattern}" matches no table: it has no dot', remedy=f'Write database.table, as in "{pattern}.*".'
