@@ -18,11 +18,14 @@ def to_micros(time: datetime) -> int:
     """Microseconds since 1970 UTC; exact.
 
     Raises:
-        ValueError: The time has no zone.
+        ValueError: The time has no zone, or is in UTC before the year 1 or after 9999, for which there is no inverse.
     """
     if time.tzinfo is None:
         raise ValueError(f"{time} has no time zone")
-    return (time - _EPOCH) // timedelta(microseconds=1)
+    try:
+        return (time.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    except OverflowError:
+        raise ValueError(f"{time} is beyond the calendar in UTC") from None
 
 
 def from_micros(micros: int) -> datetime:

@@ -184,6 +184,7 @@ WRONG = [
     ("start", "yesterday", "time with a zone"),
     ("start", "2026-02-30T03:30:00Z", "time with a zone"),
     ("end", "2026-11-21T03:30:00", "time with a zone"),
+    ("start", "0001-01-01T00:00:00+14:00", "time with a zone"),
     ("end", 1_795_300_000, "time with a zone"),
     ("tables", [], "empty list"),
     ("tables", "shop.*", "list of tables"),

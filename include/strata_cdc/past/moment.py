@@ -76,9 +76,9 @@ def point_of(text: str) -> MomentPoint:
 def _time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
+        return to_micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except ValueError:
         raise Usage(f"{text!r} is no time", remedy="Write it as '2026-02-01 12:00:00.000000', in UTC.") from None
-    return to_micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def find_moment(lake: str, source: str, engine: sa.Engine, point: MomentPoint) -> PastMoment:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
+from strata_cdc.clock import from_micros, to_micros
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import InvalidGtidSetError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -114,9 +115,9 @@ def parse_time(text: str) -> datetime:
     """
     try:
         time = datetime.fromisoformat(text)
+        return from_micros(to_micros(time if time.tzinfo else time.replace(tzinfo=UTC)))
     except ValueError:
         raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:

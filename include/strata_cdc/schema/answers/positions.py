@@ -3,9 +3,10 @@ Not here: which versions are valid at the position (`schema/history/historian.py
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from strata_cdc.clock import to_micros
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import COMMIT_STEP, refuse_commit_ts
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.historian import History
     from strata_cdc.schema.history.stream_positions import StreamPosition
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DASHES_OF_A_UUID: Final = 4
 _FORMS: Final = "a GTID set, FILE:OFFSET, or a time as in `2026-11-21 03:30:00` (UTC)"
 
@@ -29,9 +29,9 @@ def parse_time(text: str) -> int:
     """
     try:
         time = datetime.fromisoformat(text.strip())
+        return to_micros(time if time.tzinfo else time.replace(tzinfo=UTC))
     except ValueError:
         raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 def position_of(history: History, text: str) -> StreamPosition:
