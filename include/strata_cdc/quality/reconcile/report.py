@@ -78,9 +78,12 @@ class RowDifference(Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         text = f"{self.side} {_values(self.key, {}, _MOST_OF_KEY)}"
-        pairs = ("lake", self.lake, self.server), ("server", self.server, self.lake)
-        pairs += ("left", self.left, self.found), ("found", self.found, self.left)
-        for side, values, others in pairs:
+        for side, values, others in (
+            ("lake", self.lake, self.server),
+            ("server", self.server, self.lake),
+            ("left", self.left, self.found),
+            ("found", self.found, self.left),
+        ):
             text += f"; {side}: {_values(values, others or {}, _MOST_OF_VALUE)}" if values else ""
         return f"{text} ({self.gtid})" if self.gtid else text
 
