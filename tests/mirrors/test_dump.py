@@ -306,6 +306,26 @@ def test_the_command_dumps_what_has_no_mirror(world, tmp_path):
     assert failed.returncode == 2
 
 
+def test_values_that_no_column_holds_are_counted(world, tmp_path):
+    """Dates are NULL then, other values are not; the mirror keeps all of them."""
+    world.database = "held"
+    world.server.run_sql(
+        "CREATE DATABASE held; CREATE TABLE held.odd (id INT PRIMARY KEY, d DATE, e ENUM('a', ''));"
+        "SET sql_mode = ''; INSERT INTO held.odd VALUES (1, '0000-00-00', 'b'), (2, '2020-02-31', 'a'), (3, NULL, NULL)"
+    )
+    command = Command(world, tmp_path)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("strata"), "dump", "--table", "held.odd"],
+        env=command.environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.rstrip().endswith("; 2 values of d in _invalid; 1 value of e in _invalid")
+    rows = Mirror.open(world.lake, world.name, TableName("held", "odd")).to_arrow(["id", "d", "e", "_invalid"])
+    by_id = {row["id"]: (row["d"], row["e"], dict(row["_invalid"] or ())) for row in rows.to_pylist()}
+    assert by_id == {
+        1: (None, "", {"d": "0000-00-00", "e": "0"}), 2: (None, "a", {"d": "0000-00-00"}), 3: (None, None, {}),
+    }  # fmt: skip
+
+
 def test_a_table_that_goes_away_is_told(world):
     world.database = "gone"
     fill(world.server, "gone")

@@ -100,7 +100,7 @@ def _backup(from_mysqldump: Path | None, from_shell: Path | None) -> Backup | No
 def _say(report: DumpReport) -> None:
     for table in report.tables:
         again = f", read {table.readings} times" if table.readings > 1 else ""
-        invalid = "".join(f"; {count:,} of {name} are no dates and NULL" for name, count in table.invalid.items())
+        invalid = "".join(f"; {counted(count, 'value')} of {name} in _invalid" for name, count in table.invalid.items())
         read, since = counted(table.rows, "row"), counted(table.changes, "change")
         say(f" {table.table}  {read} read, {since} since{again}, mirror at transaction {table.seq}{invalid}")
     for failed in report.failed:

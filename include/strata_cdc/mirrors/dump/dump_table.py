@@ -76,7 +76,8 @@ class TableDumped(Struct, frozen=True):
     seq: int
     gtid_executed: str
     invalid: dict[str, int]
-    """By column, the number of values that no Arrow type can hold, such as zero dates: they are NULL."""
+    """By column, the number of values that the column of the lake cannot express, such as zero dates: the mirror keeps
+    them in `_invalid`."""
 
 
 class NotWantedError(Exception):
