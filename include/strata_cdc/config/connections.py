@@ -55,4 +55,4 @@ def _as_object(given: str | dict[str, Any], mistake: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         # Never the text itself: it holds a password.
         raise SettingsError(mistake)
-    return {name: found for name, found in value.items() if found is not None}
+    return {name: field for name, field in value.items() if field is not None}

@@ -438,7 +438,7 @@ def _how_to_set(variable: str) -> str:
     if variable.isidentifier():
         return f"set {variable} to {url}"
     # POSIX, "Name": letters, digits and underscores.
-    return f"put `env {quote(f'{variable}={url}')}` in front of a command, for no shell can export this name"
+    return f"put `env {quote(f'{variable}={url}')}` before a command, for no shell can export this name"
 
 
 def connection_variable(connection: str) -> str:

@@ -104,12 +104,12 @@ def _shown(value: Any, other: Any, most: int) -> str:
     return f"{dots}{text[first : first + most]}{more} ({len(value if isinstance(value, str) else text):,} characters)"
 
 
-def _equal_length(one: str, other: str) -> int:
+def _equal_length(text: str, other: str) -> int:
     """How many characters at their beginning are the same: by halves, for a value may have millions."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if text[low:middle] == other[low:middle]:
             low = middle
         else:
             high = middle - 1
