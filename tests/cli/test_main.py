@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,3 +104,29 @@ def test_output_to_a_full_disk(words):
     assert done.returncode == 3
     assert "disk that is full" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_of_any_locale_a_program_reads_utf_8():
+    program = Path(sys.executable).with_name("strata")
+    names = os.environ | {"PYTHONIOENCODING": "iso8859-9"}
+    done = subprocess.run([program, "docs", "map"], env=names, capture_output=True, check=True)
+    assert "──dump──►" in done.stdout.decode()
+    done = subprocess.run([program, "run", "şİı日"], env=names, capture_output=True, check=False)
+    assert (done.returncode, "--source 'şİı日'" in done.stderr.decode()) == (2, True)
+
+
+def test_a_terminal_of_another_charset_gets_escapes():
+    program, (shown, terminal) = Path(sys.executable).with_name("strata"), os.openpty()
+    names = os.environ | {"PYTHONIOENCODING": "iso8859-9"}
+    done = subprocess.run([program, "run", "şİı日"], env=names, stdout=terminal, stderr=terminal, check=False)
+    os.close(terminal)
+    assert done.returncode == 2
+    assert r"--source 'şİı\u65e5'" in os.read(shown, 4096).decode("iso8859-9")
+    os.close(shown)
+
+
+@pytest.mark.parametrize(("words", "code"), [("docs map >&-", 0), ("version <&- >&- 2>&-", 0), ("nothing 2>&-", 2)])
+def test_streams_that_are_closed(words, code):
+    program = Path(sys.executable).with_name("strata")
+    done = subprocess.run(["sh", "-c", f"{program} {words}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")

@@ -72,7 +72,13 @@ def run_job(
     # In a file: Spark writes as much as it likes, and nobody reads it unless the job fails.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as temporary_file:
         process = subprocess.Popen(  # noqa: S603  all parts are ours
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=temporary_file, text=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=temporary_file,
+            encoding="utf-8",
+            errors="replace",
         )
         with process:
             try:

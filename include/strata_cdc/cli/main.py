@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strata_cdc.cli.examples import add_examples
+from strata_cdc.cli.standard_streams import prepare_streams
 from strata_cdc.environment import LIBRARIES
 from strata_cdc.errors import OutputFullError, StrataError, Usage
 from strata_cdc.extras import DISTRIBUTION, missing_extra
@@ -217,6 +218,7 @@ def main() -> None:
         gc.set_threshold(50_000)
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
+    prepare_streams()
     code = run(sys.argv[1:])
     # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
     if is_on(QuickStart.GARBAGE):

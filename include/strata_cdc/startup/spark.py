@@ -134,7 +134,8 @@ def submit_environment(given: Mapping[str, str], *imported: Path, alone: bool) -
         alone: Spark runs on this machine only. It then uses only loopback, unless the user names an address: the
             address of the host's name may be unreachable. A cluster's machines may have a Python of their own.
     """
-    environment = {**given, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # Whatever the locale is, the job's report has names of any characters, and its reader takes UTF-8.
+    environment = {**given, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONIOENCODING": "utf-8"}
     if alone:
         environment["PYSPARK_PYTHON"] = sys.executable
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
