@@ -128,6 +128,19 @@ def test_files_that_expired_are_holes_unless_they_were_read(tmp_path: Path) -> N
     assert "numbers 3 to 3" in str(hole)
 
 
+def test_an_empty_file_is_written_again_after_a_restart(tmp_path: Path) -> None:
+    """TiCDC died while it wrote the newest one, and uses its number again."""
+    feed = Feed(tmp_path)
+    table = feed.table("t", COLUMNS)
+    empty = [feed.write(table, rows) for rows in ([], [row(1)], [])][-1]
+    feed.checkpoint(START + 3)
+    first = read(tmp_path)
+    assert [(state.indexed, state.read) for state in first.state.sequences.values()] == [(3, 2)]
+    empty.write_bytes("".join(feed.lines(table, table.columns, [row(4)])).encode())
+    feed.checkpoint(START + 6)
+    assert ids(read(tmp_path, begin=first.end, known=first.state)) == [4]
+
+
 def refusal(folder: Path, kind: type[Exception] = BadData, known: Any = None) -> str:
     with pytest.raises(kind) as caught:
         read(folder, known=known) if known else read(folder)

@@ -38,6 +38,14 @@ class SinkFile(Struct, frozen=True):
     """The version that its directory names."""
     first_ts: int
     """The commit timestamp of its first row, which is its smallest; `NEVER` if it has none, 0 if it is not known."""
+    is_newest: bool = False
+    """Whether it is the last one that its index names."""
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether TiCDC may still write it: after a restart it uses the newest number again if that file is empty
+        (pkg/sink/cloudstorage/path.go, `getNextFileIdxFromIndexFile`)."""
+        return self.first_ts == NEVER and self.is_newest
 
 
 def read_rows(

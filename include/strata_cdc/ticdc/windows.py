@@ -132,7 +132,7 @@ class SinkWindows:
             for file in sequence.files:
                 if file.number > self._read_before(sequence):
                     begin = first_ts(file, version, self._settings, self._limits)
-                    yield SinkFile(ordinal, file, version, begin)
+                    yield SinkFile(ordinal, file, version, begin, file.number == sequence.indexed)
                     ordinal += 1
 
     def _read_before(self, sequence: DataSequence) -> int:
@@ -160,7 +160,8 @@ class SinkWindows:
             BadData: A row cannot be read or has no key; after everything before it.
             LakeUnavailableError: The storage does not answer.
         """
-        self._done.update(source.file.path for source in self._files if source.first_ts == NEVER)
+        without_rows = [source for source in self._files if source.first_ts == NEVER]
+        self._done.update(source.file.path for source in without_rows if not source.may_be_written)
         try:
             yield from self._windows()
         finally:
