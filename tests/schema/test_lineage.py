@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata_cdc.cli.schema_tables import print_history
+from strata_cdc.cli.table_name import table_name
 from strata_cdc.errors import Usage
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.answers.changes import changes
@@ -152,6 +153,13 @@ def test_what_never_was_is_said(store, table, column, said):
     with pytest.raises(Usage) as caught:
         list(changes(store, "s", table, column))
     assert said in str(caught.value)
+
+
+def test_a_database_with_a_dot_is_named_as_the_command_takes_it(store):
+    track(store, Stream(), "CREATE DATABASE `d.e`", "CREATE TABLE `d.e`.t (a INT)")
+    with pytest.raises(Usage, match=r"do you mean `d\.e`\.`t`\?"):
+        list(changes(store, "s", table_name("d.e.t")))
+    assert list(changes(store, "s", table_name("`d.e`.`t`")))
 
 
 def test_where_tables_may_be_unknown_a_name_may_be_right(store):

@@ -11,6 +11,7 @@ from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.fields import near_names
 from strata_cdc.schema.answers.lines import table_line
 from strata_cdc.schema.history.historian import Gap
+from strata_cdc.schema.history.name_columns import name_to_text
 from strata_cdc.schema.history.versions import EVERY_TABLE, SchemaVersion, every_table_of
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ def require_table(store: SchemaStore, source: str, table: TableName) -> None:
     wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})
     if any(entry.gap is not None and not _ends_at_once(entry, wider) for entry in wider):
         return
-    near = near_names(str(table), map(str, store.tables(source)), most=3)
+    # As these commands take them: a dot within a database's name must not be taken for the one behind it.
+    known = {str(name): name_to_text(name) for name in store.tables(source)}
+    near = [known[name] for name in near_names(str(table), known, most=3)]
     raise Usage(
         f"there never was a table {table}" + (f": do you mean {' or '.join(near)}?" if near else ""),
         source=source,
