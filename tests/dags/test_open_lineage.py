@@ -19,14 +19,15 @@ from strata_cdc.config.settings import Source, load_settings
 from strata_cdc.errors import LostTableError
 from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
 from strata_cdc.ops.lineage.versions import describe_versions
-from strata_cdc.pipeline.publish.publish_interval import publish_interval
+from strata_cdc.pipeline.publish.publish_interval import PublishReport, publish_interval
 from strata_cdc.quality.check.check_interval import check_interval
 from strata_cdc.runs.run_folder import Decoded, read_plan, write_decoded, write_plan
+from strata_cdc.runs.specs import RowsRemoved
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import open_store
-from tests.quality.checked_run import RUN, write_run
+from tests.quality.checked_run import FIELDS, RUN, SERVER, SHAPE, write_run, write_run_of
 from tests.schema.streams import Stream, track
-from tests.tables.changes import SOURCE, definition, inserts, stage
+from tests.tables.changes import INTERVAL, SOURCE, definition, inserts, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,6 +133,14 @@ def test_a_table_that_was_emptied_is_told(source: Source, tmp_path: Path) -> Non
     assert reported["facets"]["lifecycleStateChange"]["lifecycleStateChange"] == "TRUNCATE"
     assert "schema" not in reported["facets"], "its columns stay"
     assert reported["facets"]["version"]["datasetVersion"].endswith(":1-9")
+
+
+@pytest.mark.parametrize(("statement", "database"), [("TRUNCATE t", "a.b"), ("TRUNCATE `a`.`b.t`", "a")])
+def test_a_name_with_dots_is_the_one_of_the_statement(tmp_path: Path, statement: str, database: str) -> None:
+    removed = (RowsRemoved(INTERVAL, "a.b.t", f"{SERVER}:4", statement),)
+    write_run_of(tmp_path, inserts(FIELDS, [{"id": 1, "status": "new"}]), 1, SHAPE, removed=removed)
+    report = PublishReport(SOURCE, RUN, 1, 0, 0, (), ())
+    assert [made.table.database for made in describe_emptied(str(tmp_path), report)] == [database]
 
 
 def test_what_ddl_made_of_tables_in_its_order(source: Source, tmp_path: Path) -> None:

@@ -78,12 +78,15 @@ def describe_emptied(lake: str, report: PublishReport) -> list[MadeVersion]:
 
 def _emptied(removed: RowsRemoved) -> list[TableName]:
     """The table, if the statement removed all of its rows; none if that was cut and cannot be read."""
+    names = removed.table.split(".")
+    # Names may have dots: the statement shows where the database ends.
+    databases = [".".join(names[:end]) for end in range(1, len(names))]
     try:
-        changes = read_ddl(removed.statement, DdlContext(TableName.parse(removed.table).database))
+        changes = [change for name in databases for change in read_ddl(removed.statement, DdlContext(name))]
     except DdlError:
         return []
     removals = [change for change in changes if isinstance(change, RemoveRows) and change.gone is RowsGone.ALL]
-    return [name for removal in removals for name in removal.names if str(name) == removed.table]
+    return sorted({name for removal in removals for name in removal.names if str(name) == removed.table})
 
 
 class _Run:
