@@ -34,7 +34,7 @@ def prepare_streams() -> None:
 
 
 def _fill_descriptors() -> None:
-    """Opens those of the first three that whoever started the process has closed.
+    """Opens those of the first three that were closed when the process began.
 
     The next files would get their numbers: libraries that write warnings to number 2 would write them into one. Python
     only has None in their places (Python/pylifecycle.c, `init_sys_streams`).

@@ -115,7 +115,7 @@ def require_table(store: SchemaStore, source: str, table: TableName) -> None:
     wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})
     if any(entry.gap is not None and not _ends_at_once(entry, wider) for entry in wider):
         return
-    # As these commands take them: a dot within a database's name must not be taken for the one behind it.
+    # As these commands take them: the first dot may belong to the name of the database.
     known = {str(name): name_to_text(name) for name in store.tables(source)}
     near = [known[name] for name in near_names(str(table), known, most=3)]
     raise Usage(
