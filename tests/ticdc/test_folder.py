@@ -265,6 +265,18 @@ def test_rows_with_other_columns_or_of_another_table(tmp_path: Path) -> None:
     assert "no change of shop.t" in str(got.error)
 
 
+@pytest.mark.parametrize("text", [b"\xff", b"\\udc00", b"\xed\xb0\x80"])
+def test_canal_json_that_is_no_utf_8(tmp_path: Path, text: bytes) -> None:
+    """Arrow takes it for text, and nobody could read the Parquet file."""
+    feed = Feed(tmp_path, FeedForm(protocol="canal-json"))
+    table = feed.table("t", (*COLUMNS, SinkColumn("name", "VARCHAR", precision="20")))
+    rows = [Row(START + at, {"id": at, "name": f"n{at}"}) for at in (1, 2, 3)]
+    path = feed.write(table, rows)
+    feed.checkpoint(START + 9)
+    path.write_bytes(path.read_bytes().replace(b"n2", text))
+    assert "row 2 of the file: it is no such line" in str(read(tmp_path).error)
+
+
 def test_timestamps_that_fall_within_a_file(tmp_path: Path) -> None:
     feed = Feed(tmp_path)
     feed.write(feed.table("t", COLUMNS), [row(1), row(3), row(2)])

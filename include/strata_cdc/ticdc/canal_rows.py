@@ -112,11 +112,9 @@ class _CanalReader:
 
     def _parsed(self, content: bytes, mark: bytes) -> dict[str, pa.Array]:
         text = content.replace(_NO_KEYS % mark, b'","pkNames":null,"isDdl":')
-        options = json.ParseOptions(explicit_schema=self._lines, unexpected_field_behavior="error")
-        reading = json.ReadOptions(use_threads=False, block_size=len(text) + 1)
         count = content.count(b"\n")
         try:
-            table = json.read_json(pa.BufferReader(text), reading, options)
+            table = self._parsed_lines(text)
         except pa.ArrowInvalid as error:
             # Arrow counts rows from 0, and names none if a type does not fit.
             row = _ROW.search(str(error))
@@ -127,13 +125,24 @@ class _CanalReader:
             raise BadRowError(min(table.num_rows + 1, count), "it is no line with one object")
         return {name: table[name].combine_chunks() for name in table.column_names}
 
-    def _bad(self, content: bytes) -> int:
-        """The first line that Arrow refuses."""
+    def _parsed_lines(self, text: bytes) -> pa.Table:
+        """Lines that Arrow accepts, and whose texts are UTF-8, which its reader of JSON does not look at.
+
+        Raises:
+            pa.ArrowInvalid: Some are not.
+        """
         options = json.ParseOptions(explicit_schema=self._lines, unexpected_field_behavior="error")
+        reading = json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        table = json.read_json(pa.BufferReader(text), reading, options)
+        table.validate(full=True)
+        return table
+
+    def _bad(self, content: bytes) -> int:
+        """The first line that is refused."""
 
         def is_good(count: int) -> bool:
             try:
-                json.read_json(pa.BufferReader(content[: record_end(content, count, b"")]), parse_options=options)
+                self._parsed_lines(content[: record_end(content, count, b"")])
             except pa.ArrowInvalid:
                 return False
             return True
