@@ -141,6 +141,17 @@ def test_an_empty_file_is_written_again_after_a_restart(tmp_path: Path) -> None:
     assert ids(read(tmp_path, begin=first.end, known=first.state)) == [4]
 
 
+def test_an_empty_file_of_a_day_that_is_over_may_expire(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    table = feed.table("t", COLUMNS)
+    empty = feed.write(table, [])
+    feed.write(table, [row(1)], date="2026-11-28")
+    feed.checkpoint(START + 3)
+    first = read(tmp_path)
+    shutil.rmtree(empty.parent)
+    assert not read_contents(str(tmp_path), first.state).holes
+
+
 def refusal(folder: Path, kind: type[Exception] = BadData, known: Any = None) -> str:
     with pytest.raises(kind) as caught:
         read(folder, known=known) if known else read(folder)

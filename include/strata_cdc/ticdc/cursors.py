@@ -39,7 +39,7 @@ class SinkFile(Struct, frozen=True):
     first_ts: int
     """The commit timestamp of its first row, which is its smallest; `NEVER` if it has none, 0 if it is not known."""
     is_newest: bool = False
-    """Whether it is the last one that its index names."""
+    """Whether it is the last one that its index names, of the newest day."""
 
     @property
     def may_be_written(self) -> bool:

@@ -6,9 +6,10 @@ A window ends where every open file has been read far enough, so only one block 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from strata_cdc.ticdc.csv_form import CsvSettings
     from strata_cdc.ticdc.folder import DataSequence, SinkContents
     from strata_cdc.ticdc.history import SinkDdl, SinkHistory, SinkVersion
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+"""The directory of a day; files of no other span expire (TiCDC's `date-separator`)."""
 
 
 class ReadCounts(Struct):
@@ -124,16 +128,31 @@ class SinkWindows:
         """Paths of the files that are not needed any more."""
 
     def _source_files(self) -> Iterator[SinkFile]:
-        ordinal = 0
+        ordinal, newest = 0, self._newest_days()
         for sequence in self._contents.sequences:
             if sequence.version.table not in self._history.tables:
                 continue
             version = self._history.version(sequence.version.table, sequence.version.version)
+            indexed = sequence.indexed if sequence.key in newest else 0
             for file in sequence.files:
                 if file.number > self._read_before(sequence):
                     begin = first_ts(file, version, self._settings, self._limits)
-                    yield SinkFile(ordinal, file, version, begin, file.number == sequence.indexed)
+                    yield SinkFile(ordinal, file, version, begin, file.number == indexed)
                     ordinal += 1
+
+    def _newest_days(self) -> set[str]:
+        """The sequences that TiCDC may still write, by key: directories of earlier days stay as they are, until they
+        expire (`file-expiration-days`)."""
+        days: dict[tuple[str, str], tuple[str, str]] = {}
+        others = set()
+        for sequence in self._contents.sequences:
+            parent, _, day = sequence.directory.rpartition("/")
+            if _DAY.fullmatch(day):
+                place = parent, sequence.dispatcher
+                days[place] = max(days.get(place, ("", "")), (day, sequence.key))
+            else:
+                others.add(sequence.key)
+        return others | {key for _, key in days.values()}
 
     def _read_before(self, sequence: DataSequence) -> int:
         return self._known.sequences.get(sequence.key, SequenceState()).read
