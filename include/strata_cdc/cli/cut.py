@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from strata_cdc.cli.options import optional_time
 from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import say_exactly
 from strata_cdc.clock import now_micros
@@ -21,11 +22,8 @@ def cut(
 ) -> None:
     """Prints the token of the newest common cut of a group, and its position in each source."""
     from strata_cdc.groups.cuts.common_cut import common_cut
-    from strata_cdc.streams.positions import micros, parse_time
 
-    answer = common_cut(
-        load_settings(os.environ).group(group), now=now_micros(), at=None if at is None else micros(parse_time(at))
-    ).to_json()
+    answer = common_cut(load_settings(os.environ).group(group), now=now_micros(), at=optional_time(at)).to_json()
     if context.obj["json"]:
         print_line(answer)
         return

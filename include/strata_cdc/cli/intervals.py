@@ -9,8 +9,7 @@ import typer
 from msgspec import Struct
 from rich.table import Table
 
-from strata_cdc.cli.options import SourceName, Tables, source_of
-from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.options import SourceName, Tables, optional_time, source_of
 from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.clock import exact_text, second_text
@@ -52,7 +51,7 @@ def intervals(
         IntervalState.PUBLISHED,
         IntervalState.DISCARDED,
     ]
-    span = (parse_time(start), parse_time(end))
+    span = (optional_time(start), optional_time(end))
     stream = LandedStream.open(configured.lake, configured.name)
     unmatched_patterns(configured, engine, stream, tuple(table or ()))
     wanted = wanted_tables(configured, engine, stream, tuple(table or ()))

@@ -10,6 +10,7 @@ import typer
 
 from strata_cdc.config.engines import Engine
 from strata_cdc.config.settings import load_settings
+from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
     from strata_cdc.config.settings import Source
@@ -45,3 +46,12 @@ Tables = Annotated[
 def source_of(name: str | None) -> Source:
     """The source that a command names, or the only one of the settings. Raises the errors of `Settings.source`."""
     return load_settings(os.environ).source(name)
+
+
+def optional_time(text: str | None) -> int | None:
+    """A time of the command line in microseconds UTC; None if none is given.
+
+    Raises:
+        Usage: It is no time.
+    """
+    return None if text is None else parse_time(text)

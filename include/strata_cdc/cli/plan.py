@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.options import SourceName, Tables, optional_time
 from strata_cdc.cli.report import print_report
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.pipeline.steps import PLAN
-from strata_cdc.schema.answers.positions import parse_time as time_of
 
 if TYPE_CHECKING:
     from strata_cdc.runs.run_plan import RunPlan
@@ -46,8 +45,8 @@ def plan(
     settings = load_settings(os.environ)
     report = PLAN(
         settings.source_name(source),
-        parse_time(start),
-        parse_time(end),
+        optional_time(start),
+        optional_time(end),
         settings=settings,
         tables=table,
         gtid_set=gtid_set,
@@ -73,12 +72,3 @@ def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
         offset=why.offset,
         remedy=f"{why.remedy or ''} The plan has all other rows.".strip(),
     )
-
-
-def parse_time(text: str | None) -> int | None:
-    """A time of the command line in microseconds UTC; None if none is given.
-
-    Raises:
-        Usage: It is not ISO 8601.
-    """
-    return None if text is None else time_of(text)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from strata_cdc.cli.options import SourceName, source_of
-from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.options import SourceName, optional_time, source_of
 from strata_cdc.cli.report import print_report
 from strata_cdc.errors import Usage
 
@@ -33,6 +32,6 @@ def position(
         raise Usage("one of --time, --gtid-set, --file and --commit-ts is needed")
     configured = source_of(source)
     report = find_position(
-        configured.lake, configured.name, time=parse_time(time), gtid_set=gtid_set, file=file, commit_ts=commit_ts
+        configured.lake, configured.name, time=optional_time(time), gtid_set=gtid_set, file=file, commit_ts=commit_ts
     )
     print_report(report.to_json(), as_json=context.obj["json"])

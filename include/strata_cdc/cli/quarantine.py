@@ -11,8 +11,7 @@ import typer
 from msgspec import Struct
 from rich.table import Table
 
-from strata_cdc.cli.options import SourceName, Tables, source_of
-from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.options import SourceName, Tables, optional_time, source_of
 from strata_cdc.cli.report import print_line, print_lines
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.clock import exact_text, now_micros, second_text
@@ -202,7 +201,7 @@ def _find(
     return (
         configured,
         engine,
-        find(configured, engine, QuarantineFilter(tuple(table or ()), parse_time(interval), reason)),
+        find(configured, engine, QuarantineFilter(tuple(table or ()), optional_time(interval), reason)),
     )
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strata_cdc.cli.options import EngineName, Master, SourceName, Tables
-from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.options import EngineName, Master, SourceName, Tables, optional_time
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.round_lines import RoundLines
 from strata_cdc.cli.step_lines import StepLines
@@ -98,10 +97,10 @@ def _request(
         if until is not None or since is not None:
             raise Usage("a run takes a GTID set or a span of time, not both")
         parse_executed(gtid_set)
-    end = parse_time(until)
+    end = optional_time(until)
     if end is not None and end > now_micros():
         raise Usage(f"--until {until} is in the future", remedy="Leave it out: a run takes all there is by now.")
-    begin = parse_time(since)
+    begin = optional_time(since)
     if begin is not None and begin >= (now_micros() if end is None else end):
         raise Usage(f"there is no time between --from {since} and {until or 'now'}")
     return SourceRequest(source, end, tuple(table or ()), gtid_set, failed, begin)

@@ -8,12 +8,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from strata_cdc.clock import from_micros
 from strata_cdc.errors import BinlogPurgedError, StrataError, Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import NOTHING, has_commit_times, is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.live_handover import LiveServer
-from strata_cdc.streams.positions import Edge, micros, parse_time, place_of
+from strata_cdc.streams.positions import Edge, micros, place_of
+from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -187,7 +189,7 @@ class GroupBounds:
         if text.strip() in {edge.value for edge in Edge}:
             return Edge(text.strip())
         if _TIME.fullmatch(text):
-            return parse_time(text.strip())
+            return from_micros(parse_time(text))
         if _TOKEN.match(text):
             return self._of_token(text)
         raise Usage(

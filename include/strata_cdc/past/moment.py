@@ -4,12 +4,11 @@ Not here: the tables at that moment (`table_at.py`), positions in other forms (`
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata_cdc.clock import from_micros, to_micros
+from strata_cdc.clock import from_micros
 from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, StreamHoleError, Usage
 from strata_cdc.landing.land_state import read_state
 from strata_cdc.landing.landed import LandedStream
@@ -19,6 +18,7 @@ from strata_cdc.position.port import Executed
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.ticdc.land_sink import landed_until
 from strata_cdc.ticdc.landed_steps import seq_at_step
+from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -59,9 +59,9 @@ def point_of(text: str) -> MomentPoint:
         Usage: It is none of these.
     """
     if _LOOKS_LIKE_TIME.match(text):
-        return _time(text)
+        return parse_time(text)
     if text.lower().startswith(_INTERVAL):
-        return IntervalMark(_time(text[len(_INTERVAL) :].strip()))
+        return IntervalMark(parse_time(text[len(_INTERVAL) :]))
     if COMMIT_STEP.fullmatch(text):
         return CommitStep.parse(text)
     try:
@@ -71,14 +71,6 @@ def point_of(text: str) -> MomentPoint:
             f"{text!r} is neither a time, nor a GTID set, nor a commit timestamp of TiDB",
             remedy="A time begins with its date: 2026-02-01 12:00:00.",
         ) from error
-
-
-def _time(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return to_micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except ValueError:
-        raise Usage(f"{text!r} is no time", remedy="Write it as '2026-02-01 12:00:00.000000', in UTC.") from None
 
 
 def find_moment(lake: str, source: str, engine: sa.Engine, point: MomentPoint) -> PastMoment:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
-from strata_cdc.clock import from_micros, to_micros
+from strata_cdc.clock import from_micros
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import InvalidGtidSetError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -26,6 +26,7 @@ from strata_cdc.position.port import Executed
 from strata_cdc.position.sets import DomainWriter
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token_text import from_text
+from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ def parse_bound(text: str, source: str, lineage: str = "", *, is_sink: bool = Fa
     if re.match(r"v\d+\.", text):
         return place_of(from_text(text), source, lineage)
     if _TIME.fullmatch(text):
-        return parse_time(text)
+        return from_micros(parse_time(text))
     if _FILE.fullmatch(text):
         return BinlogPosition.parse(text)
     if COMMIT_STEP.fullmatch(text):
@@ -105,19 +106,6 @@ def _executed_of_sink(text: str, source: str) -> Executed:
         return parse_executed(text)
     except InvalidGtidSetError:
         raise no_position(source, f"{text!r} is no position") from None
-
-
-def parse_time(text: str) -> datetime:
-    """Reads a time; it is UTC if it has no time zone.
-
-    Raises:
-        Usage: The text is not ISO 8601.
-    """
-    try:
-        time = datetime.fromisoformat(text)
-        return from_micros(to_micros(time if time.tzinfo else time.replace(tzinfo=UTC)))
-    except ValueError:
-        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
 
 
 def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:

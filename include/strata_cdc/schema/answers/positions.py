@@ -3,15 +3,13 @@ Not here: which versions are valid at the position (`schema/history/historian.py
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.clock import to_micros
-from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import COMMIT_STEP, refuse_commit_ts
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
+from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
     from strata_cdc.schema.history.historian import History
@@ -19,19 +17,6 @@ if TYPE_CHECKING:
 
 _DASHES_OF_A_UUID: Final = 4
 _FORMS: Final = "a GTID set, FILE:OFFSET, or a time as in `2026-11-21 03:30:00` (UTC)"
-
-
-def parse_time(text: str) -> int:
-    """A time as people write it, in microseconds UTC; a time without a zone is UTC.
-
-    Raises:
-        Usage: It is not ISO 8601.
-    """
-    try:
-        time = datetime.fromisoformat(text.strip())
-        return to_micros(time if time.tzinfo else time.replace(tzinfo=UTC))
-    except ValueError:
-        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
 
 
 def position_of(history: History, text: str) -> StreamPosition:
