@@ -265,3 +265,24 @@ def test_a_mirror_that_an_older_version_made_without_rows(server: MysqlServer, s
     shop.set()
     assert run(["run"]) == 0
     shop.assert_equal("a", "t")
+
+
+def test_the_list_tells_which_mirrors_the_settings_let_not_follow(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table that was renamed out of `tables`, and one that `mirrors` names no more; a name of two lines is one."""
+    shop.set(tables="shop.[a-n]*")
+    make(shop, ("a", "`line\nbreak`", "k"))
+    assert run(["run"]) == 0
+    shop.server.run_sql("RENAME TABLE a TO z", "shop")
+    shop.set(tables="shop.[a-n]*", mirrors="shop.[!k]*")
+    assert run(["run"]) == 0
+    capsys.readouterr()
+    assert run(["mirror", "list"]) == 0
+    states = [(line.split()[0], line) for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [name for name, _ in states] == ["shop.a", "shop.k", "shop.line\\nbreak", "shop.z"]
+    by_name = dict(states)
+    assert by_name["shop.a"].rstrip().endswith("dropped")
+    assert "does not follow: `mirrors` in the settings does not name it" in by_name["shop.k"]
+    assert by_name["shop.line\\nbreak"].rstrip().endswith("follows")
+    assert "does not follow: the settings do not name the table: its changes are not published" in by_name["shop.z"]

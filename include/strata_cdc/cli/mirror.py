@@ -17,7 +17,7 @@ from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
-from strata_cdc.errors import Usage
+from strata_cdc.errors import Usage, one_line
 from strata_cdc.pipeline.steps import MIRROR
 
 if TYPE_CHECKING:
@@ -97,12 +97,13 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     shown = Table(box=None)
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
+    excluded = _excluded(configured)
     for mirror in mirrors:
-        at, state = mirror.position, _state(mirror, waiting.pop(mirror.table, None))
+        at, state = mirror.position, _state(mirror, waiting.pop(mirror.table, None), excluded(mirror.table))
         position = (str(at.seq), at.gtid_executed) if at else ("", "")
-        shown.add_row(mirror.table, f"{mirror.rows:,}", str(mirror.files), *position, state)
+        shown.add_row(one_line(mirror.table), f"{mirror.rows:,}", str(mirror.files), *position, state)
     for name, absent in waiting.items():
-        shown.add_row(name, "", "", "", "", f"has no mirror: {absent.reason}")
+        shown.add_row(one_line(name), "", "", "", "", f"has no mirror: {absent.reason}")
     Terminal().print(shown)
 
 
@@ -115,7 +116,28 @@ def _waiting(source: Source) -> list[TableToRead]:
     return [] if engine is None else ReadAgainLedger(engine).all(source.name)
 
 
-def _state(mirror: ListedMirror, waiting: TableToRead | None) -> str:
+def _excluded(source: Source) -> Callable[[str], str]:
+    """Why the settings let no mirror of a table follow, in words; empty if they let it."""
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.patterns import matches
+    from strata_cdc.selection.wanted import folds_names
+    from strata_cdc.store.database import find_store
+
+    engine = find_store(source.store_url)
+    folded = engine is not None and folds_names(source.name, engine)
+
+    def excluded(table: str) -> str:
+        name, settings = TableName(*table.split(".", 1)), source.settings
+        if not matches(name, settings.mirrors, folded=folded):
+            return "does not follow: `mirrors` in the settings does not name it"
+        if not matches(name, settings.tables, folded=folded) or matches(name, settings.exclude, folded=folded):
+            return "does not follow: the settings do not name the table: its changes are not published"
+        return ""
+
+    return excluded
+
+
+def _state(mirror: ListedMirror, waiting: TableToRead | None, excluded: str) -> str:
     """What a mirror does, in words: it follows, or why it does not."""
     others = (
         f"changed by others: version {', '.join(map(str, mirror.changed_by_others))}"
@@ -124,7 +146,7 @@ def _state(mirror: ListedMirror, waiting: TableToRead | None) -> str:
     )
     again = "" if waiting is None else f"to be read again: {waiting.reason}"
     cannot = mirror.error and f"cannot be opened: {mirror.error}"
-    state = cannot or others or mirror.stopped or again or ("" if mirror.dropped else "follows")
+    state = cannot or others or mirror.stopped or excluded or again or ("" if mirror.dropped else "follows")
     return ": ".join(filter(None, ("dropped" if mirror.dropped else "", state)))
 
 
