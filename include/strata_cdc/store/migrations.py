@@ -3,9 +3,12 @@ Not here: what the tables are for (`tables.py`), connections (`database.py`)."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from strata_cdc.errors import StoreFormatError
 from strata_cdc.store.tables import (
@@ -150,13 +153,32 @@ def migrate(connection: sa.Connection) -> None:
     """
     stored = stored_format(connection)
     if stored is None:
-        # The table with the number comes first: a store whose making was killed is recognized as Strata's, and
-        # completed.
-        store_format.create(connection, checkfirst=True)
-        METADATA.create_all(connection, checkfirst=True)
+        _create_tables(connection)
         connection.execute(store_format.insert().values(id=1, format=FORMAT))
         return
     check_format(stored)
     for number in range(stored, FORMAT):
         STEPS[number](connection)
         connection.execute(store_format.update().values(format=number + 1))
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    if connection.dialect.name == "sqlite":
+        for statement in _sqlite_statements():
+            connection.exec_driver_sql(statement)
+        return
+    # The table with the number comes first: a store whose making was killed is recognized as Strata's, and completed.
+    store_format.create(connection, checkfirst=True)
+    METADATA.create_all(connection, checkfirst=True)
+
+
+@cache
+def _sqlite_statements() -> tuple[str, ...]:
+    """What makes the tables and their indexes where they are missing. Writing these texts takes longer than running
+    them, and SQLite needs no version of a server for it: a process that makes many stores writes them once."""
+    dialect = sqlite.dialect()
+    made: list[CreateTable | CreateIndex] = []
+    for table in METADATA.sorted_tables:
+        made.append(CreateTable(table, if_not_exists=True))
+        made.extend(CreateIndex(index, if_not_exists=True) for index in table.indexes)
+    return tuple(str(element.compile(dialect=dialect)) for element in made)
