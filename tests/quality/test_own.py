@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ from strata_cdc.runs.verdict import Severity
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 ORDERS = TableName("shop", "orders")
 IN_ORDER = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "price", "max_value": 9}}
@@ -97,6 +98,23 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="folder of `checks` is not there") as caught:
             look(str(tmp_path / "none"))
         assert "beside the settings file" in str(caught.value)
+
+
+def test_what_would_be_passed_over_is_refused(tmp_path: Path) -> None:
+    """An ending in capitals, a link whose file is gone, a folder: a run would say that the table has no checks."""
+    folder = write(tmp_path, {"expectations": []}, "txt")
+    assert own_files(folder) == []
+    entries: dict[str, tuple[Callable[[Path], object], Callable[[Path], object], str]] = {
+        "shop.orders.YML": (Path.touch, Path.unlink, "has an ending in capitals: nobody would read it"),
+        "shop.items.yaml": (lambda path: path.symlink_to("nowhere"), Path.unlink, "is a link to nowhere, which is not"),
+        "shop.rates.json": (Path.mkdir, Path.rmdir, "is no file"),
+    }
+    for name, (make, remove, message) in entries.items():
+        make(tmp_path / name)
+        for read in (own_files, lambda folder: own_rules(folder, ORDERS)):
+            with pytest.raises(SettingsError, match=f"{name} {message}"):
+                read(folder)
+        remove(tmp_path / name)
 
 
 def test_two_files_of_one_table_are_refused(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ Not here: what a file may contain (`own_file.py`), rules that follow from the sc
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from strata_cdc.errors import SettingsError
-from strata_cdc.files.storage import Folder
+from strata_cdc.files.storage import Folder, lake_errors
 from strata_cdc.quality.checks.own_file import SUFFIXES, read_own_file
 from strata_cdc.quality.checks.own_text import UnreadableFileError
 from strata_cdc.quality.checks.rules import Rule
@@ -46,7 +47,7 @@ def own_files(folder: str) -> list[OwnFile]:
     """The files of a folder, by name; files with other endings are ignored.
 
     Raises:
-        SettingsError: There is no such folder, or two files of one table.
+        SettingsError: There is no such folder, two files of one table, or an entry that nobody would read.
         LakeUnavailableError: The folder cannot be read.
     """
     opened = _open(folder)
@@ -139,7 +140,35 @@ def _open(folder: str) -> Folder:
             file=folder,
             remedy="Make it, or correct `checks` in the settings: a relative one is beside the settings file.",
         )
+    if opened.is_local:
+        _refuse_unusable(Path(opened.path))
     return opened
+
+
+def _refuse_unusable(folder: Path) -> None:
+    """Refuses what would be passed over although somebody means it as a file of checks: its table would go unchecked.
+
+    Raises:
+        SettingsError: There is such an entry.
+    """
+    with lake_errors(str(folder)):
+        entries = sorted(folder.iterdir())
+    for entry in entries:
+        if not entry.name.lower().endswith(SUFFIXES):
+            continue
+        why, remedy = _unusable(entry)
+        if why:
+            raise SettingsError(f"{entry.name} {why}: nobody would read it", file=str(entry), remedy=remedy)
+
+
+def _unusable(entry: Path) -> tuple[str, str]:
+    if not entry.name.endswith(SUFFIXES):
+        return "has an ending in capitals", "Rename it: .json, .yaml or .yml."
+    if entry.is_file():
+        return "", ""
+    if entry.is_symlink() and not entry.exists():
+        return f"is a link to {entry.readlink()}, which is not there", "Remove the link, or make its file."
+    return "is no file", "Remove it, or give it another ending."
 
 
 def _only(names: list[str], opened: Folder, table: str) -> bool:
