@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata_cdc.clock import from_micros, to_micros
 from strata_cdc.errors import SettingsError, SourceSettingsError
 from strata_cdc.groups.limits import GroupLimits
 from strata_cdc.groups.logged_times import HEARTBEAT_SQL
@@ -27,7 +28,7 @@ from strata_cdc.ops.doctor.findings import FindingSeverity
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.token import Order, Token
 from strata_cdc.position.token_text import from_text, to_text
-from strata_cdc.streams.positions import micros, parse_time
+from strata_cdc.time_text import parse_time
 from tests.groups.following import KilledReader
 from tests.groups.test_group_stream import Following, is_row
 from tests.groups.world import Shards, changes, lines_of
@@ -129,7 +130,7 @@ def definition(shards: Shards) -> list[tuple[int, str, int, dict[str, Any]]]:
             largest = dict(zip(known, accumulate(known.values(), max), strict=True))
             times = [largest[line["gtid"]] for line in lines]
         else:
-            times = [micros(parse_time(line["committed_at"])) for line in lines]
+            times = [parse_time(line["committed_at"]) for line in lines]
         found += [(at, world.name, number, line) for number, (at, line) in enumerate(zip(times, lines, strict=True))]
     return sorted(found, key=lambda one: one[:3])
 
@@ -140,7 +141,7 @@ def logged_times(server: MysqlServer) -> dict[str, int]:
     text = subprocess.run(command, env={"TZ": "UTC"}, capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^#(\d{6} +\d+:\d\d:\d\d) server id .*\tGTID (\d+-\d+-\d+)", text, re.MULTILINE)
     times = ((gtid, datetime.strptime(time, "%y%m%d %H:%M:%S").replace(tzinfo=UTC)) for time, gtid in found)
-    return {gtid: micros(time) for gtid, time in times}
+    return {gtid: to_micros(time) for gtid, time in times}
 
 
 def bare(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -246,7 +247,7 @@ def refuse_false_watermarks(lines: Sequence[dict[str, Any]], times: Sequence[int
     number = 0
     for line in lines:
         if "heartbeat" in line:
-            until = micros(parse_time(line["watermark"])) if line["watermark"] else 0
+            until = parse_time(line["watermark"]) if line["watermark"] else 0
             assert number == len(times) or until <= times[number], line
         else:
             number += 1
@@ -298,7 +299,7 @@ def test_a_time_far_in_the_future_is_an_error_by_name(shards: Shards, year: int)
     """What is before it comes; nothing that follows in its source does, from wherever a reader begins."""
     first, second, third = shards.sources
     far = third if year > 2037 else second
-    far_time = micros(parse_time(f"{year}-06-01")) // 1_000_000
+    far_time = parse_time(f"{year}-06-01") // 1_000_000
     for world in (far, first):
         world.server.run_sql("INSERT INTO t (a) VALUES ('before')", "d")
     before = changes(shards.lines())
@@ -350,7 +351,7 @@ def test_a_time_that_is_a_little_ahead_is_waited_for(shards: Shards, caplog):
 def test_an_end_by_time_waits_for_what_proves_it(shards: Shards):
     """A transaction may come after that time, and have an earlier one."""
     second = shards.sources[1]
-    end = parse_time(f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(time.time() + 3))}Z")
+    end = from_micros(parse_time(f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(time.time() + 3))}Z"))
     lines: list[dict[str, Any]] = []
     stream = shards.stream("beginning", follow=True, until=end.isoformat())
     thread = threading.Thread(target=lambda: lines.extend(lines_of(stream)))

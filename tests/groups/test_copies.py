@@ -13,7 +13,7 @@ from strata_cdc.errors import SourceSettingsError
 from strata_cdc.groups.switchovers import Switchover, switchover_between
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
-from strata_cdc.streams.positions import micros, parse_time
+from strata_cdc.time_text import parse_time
 from tests.groups.test_switchovers import execute, executed
 from tests.groups.world import Shards, changes
 from tests.streams.world import World
@@ -189,7 +189,7 @@ def test_marks_end_where_somebody_says_that_nothing_was_copied_any_more(copied: 
     # By the group's time, of which these clocks may be away by two steps.
     group.clock_bound = 2_000
     last = max(line["committed_at"] for line in group.lines(switchovers=[copied.by_time()]) if "op" in line)
-    lines = group.lines(switchovers=[copied.by_time(micros(parse_time(last)) - 5 * group.clock_bound)])
+    lines = group.lines(switchovers=[copied.by_time(parse_time(last) - 5 * group.clock_bound)])
     assert rows(lines)[-1] not in marked(lines)
     assert len(marked(lines)) > 1
 

@@ -7,7 +7,7 @@ import pytest
 from scripts.state import REPOSITORY
 from strata_cdc.config.settings import load_settings
 from strata_cdc.groups.switchovers import Switchover, check_names, read_journal
-from strata_cdc.streams.positions import micros, parse_time
+from strata_cdc.time_text import parse_time
 
 PAGE = (REPOSITORY / "docs" / "groups.md").read_text()
 SOURCES = ["shard_a", "shard_b", "shard_c", "shard_a1", "shard_a2"]
@@ -36,7 +36,7 @@ def test_the_hop_without_positions_that_the_page_shows(tmp_path):
     path.write_text(f'{{"format": 2, "hops": [{block("json", 1)}]}}')
     [switchover] = read_journal(str(path))
     assert switchover == Switchover(
-        "split", {"shard_a": None}, {"shard_a1": None, "shard_a2": None}, micros(parse_time("2026-11-23 04:00"))
+        "split", {"shard_a": None}, {"shard_a1": None, "shard_a2": None}, parse_time("2026-11-23 04:00")
     )
     assert switchover.is_by_time
     assert switchover.copied.count() == 0

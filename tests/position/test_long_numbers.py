@@ -13,8 +13,8 @@ from strata_cdc.errors import SettingsError, StrataError
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token_text import from_text
-from strata_cdc.schema.answers.positions import parse_time
 from strata_cdc.streams.positions import parse_bound
+from strata_cdc.time_text import parse_time
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 READERS = [

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import logging
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.clock import from_micros
+from strata_cdc.clock import from_micros, to_micros
 from strata_cdc.errors import BinlogPurgedError, StrataError, Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import NOTHING, has_commit_times, is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.live_handover import LiveServer
-from strata_cdc.streams.positions import Edge, micros, place_of
+from strata_cdc.streams.positions import Edge, place_of
 from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("strata.group")
 _TOKEN = re.compile(r"\s*v\d+\.")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"\s*\d{4}-\d\d-\d\d([T ].*)?")
 
 
@@ -142,7 +141,7 @@ class GroupBounds:
             earliest = None if oldest is None else oldest.complete_from
         # What it has from before its first transaction came from the old sources.
         is_whole = time is None or time <= 0 or (earliest is not None and time <= earliest)
-        return Edge.BEGINNING if is_whole or time is None else _EPOCH + timedelta(microseconds=time)
+        return Edge.BEGINNING if is_whole or time is None else from_micros(time)
 
     def _gone(self, landed: LandedStream, source: str) -> Executed:
         """What a source has executed before its first transaction that is available."""
@@ -238,5 +237,4 @@ def _earliest(landed: LandedStream) -> int | None:
 def _in_its_time(bound: Bound, source: str, clocks: Clocks) -> Bound:
     if not isinstance(bound, datetime):
         return bound
-    time = micros(bound)
-    return bound + timedelta(microseconds=clocks.in_server(source, time) - time)
+    return from_micros(clocks.in_server(source, to_micros(bound)))

@@ -27,10 +27,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from strata_cdc.clock import to_micros
 from strata_cdc.errors import InvalidGtidSetError, SettingsError, Usage
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.token_text import from_text
-from strata_cdc.streams.positions import micros
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -240,7 +240,7 @@ def _read(stored: _StoredSwitchover, path: str) -> Switchover:
     time = stored.copied_until
     if time is not None and time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return Switchover(stored.name, old, new, None if time is None else micros(time))
+    return Switchover(stored.name, old, new, None if time is None else to_micros(time))
 
 
 def _parsed(positions: Mapping[str, str | None]) -> dict[str, Executed | None]:

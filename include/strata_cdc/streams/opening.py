@@ -13,6 +13,7 @@ from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.binlog.sources.file_start import file_number
+from strata_cdc.clock import to_micros
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata_cdc.landing.resume_landing import check_history
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -21,7 +22,7 @@ from strata_cdc.position.executed import NOTHING, is_executed
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.schema.history.shell_words import word
-from strata_cdc.streams.positions import Begin, Edge, End, micros
+from strata_cdc.streams.positions import Begin, Edge, End
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.events.batch import TransactionBatch
@@ -146,7 +147,7 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     position = asked_server.now(landed) if start is Edge.NOW else _of_server(landed.source, start)
     end = None if until is None else _of_server(landed.source, until)
     if isinstance(position, datetime) and not landed.segments and end is not Edge.LANDED:
-        _refuse_before_kept(landed.source, asked_server, micros(position))
+        _refuse_before_kept(landed.source, asked_server, to_micros(position))
     skip_to, begin, executed = _find_start(landed, asked_server, position)
     ends = _find_end(landed, asked_server, end, follow=follow)
     return Opening(begin, skip_to, executed, ends, asked_server.by_file)
@@ -170,8 +171,8 @@ def _find_start(landed: LandedStream, server: _AskedServer, start: ServerBound) 
     position = start.position if isinstance(start, SourcePosition) else start
     if isinstance(position, datetime):
         if landed.segments:
-            _refuse_before_landed(landed, micros(position))
-        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.from_bound(position), None
+            _refuse_before_landed(landed, to_micros(position))
+        return (landed.seq_before(to_micros(position)) if landed.segments else 0), Begin.from_bound(position), None
     if is_executed(position):
         executed = start.executed() if isinstance(start, SourcePosition) else position
         return _after_set(landed, server, position, executed or position), Begin.from_bound(start), position
@@ -393,8 +394,8 @@ def _find_end(
         return (End.from_bound(server.now(landed)),)
     if until is None:
         return ()
-    if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
-        return (End.from_bound(landed.seq_before(micros(until))),)
+    if isinstance(until, datetime) and landed.segments and to_micros(until) <= landed.clock:
+        return (End.from_bound(landed.seq_before(to_micros(until))),)
     end = End.from_bound(until)
     executed = until.executed() if isinstance(until, SourcePosition) else until
     if follow or (is_executed(executed) and landed.segments and executed <= landed.executed()):

@@ -4,7 +4,7 @@ Not here: reading from there (`live_handover.py`)."""
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
-from strata_cdc.clock import from_micros
+from strata_cdc.clock import from_micros, to_micros
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import InvalidGtidSetError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 _FORMS: Final = "beginning, now, landed, a token, a time as in `2026-11-21 03:30:00` (UTC), FILE:OFFSET or a GTID set"
 _FILE: Final = re.compile(r"[^:,\s]+\.\d+:\d+")
@@ -132,11 +131,6 @@ def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
     return positions[0]
 
 
-def micros(time: datetime) -> int:
-    """Returns a time in microseconds UTC."""
-    return (time - _EPOCH) // timedelta(microseconds=1)
-
-
 class Held:
     """Which transactions of a batch are in a GTID set."""
 
@@ -183,7 +177,7 @@ class Begin(Struct, frozen=True, dict=True):
                 at, executed = _at_or_executed(bound.position)
                 return cls(None, at, executed, bound.parts)
             case datetime():
-                return cls(micros(bound))
+                return cls(to_micros(bound))
             case BinlogPosition():
                 return cls(None, bound)
             case _:
@@ -234,7 +228,7 @@ class End(Struct, frozen=True):
                 at, _ = _at_or_executed(bound.position)
                 return cls(None, None, at, bound.executed())
             case datetime():
-                return cls(micros(bound))
+                return cls(to_micros(bound))
             case int():
                 return cls(None, bound)
             case BinlogPosition():

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.clock import to_micros
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
-from strata_cdc.streams.positions import Edge, micros
+from strata_cdc.streams.positions import Edge
 from strata_cdc.ticdc.landed_steps import seq_of, step_at
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _step_of(landed: LandedStream, bound: object) -> CommitStep:
         case CommitStep():
             return bound
         case datetime():
-            return CommitStep.before(micros(bound))
+            return CommitStep.before(to_micros(bound))
         case _:
             raise no_position(landed.source, f"{bound} is a position of a server's binlog")
 
