@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.files.storage import lake_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,11 +52,9 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
     if not folder.is_local:
         yield
         return
-    try:
+    with lake_errors(folder.join(LOCK_FILE)):
         Path(folder.path).mkdir(parents=True, exist_ok=True)
         handle = os.open(f"{folder.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise LakeUnavailableError(f"the folder cannot be locked: {error}", file=folder.url) from error
     try:
         try:
             # The kernel releases the lock with the process, so a killed run leaves no lock.
