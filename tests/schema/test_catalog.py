@@ -261,14 +261,16 @@ def test_what_the_server_writes_in_place_of_a_like_has_a_charset_that_nobody_kno
     """9.7.4 left `DEFAULT CHARSET=latin1` and `=utf8mb3` out of these."""
     catalog = started()
     (hidden,) = run(
-        catalog, "CREATE TABLE `c` (\n  `a` varchar(10) DEFAULT NULL,\n  UNIQUE KEY `a` (`a`)\n) ENGINE=InnoDB"
+        catalog,
+        "CREATE TABLE `c` (\n  `a` varchar(10) DEFAULT NULL,\n  UNIQUE KEY `a` (`a`)\n) ENGINE=InnoDB",
+        context=replace(D, may_be_like=True),
     )
     assert "LIKE was logged without the charset" in hidden.gap
-    for column in ("`value` varchar(18) NOT NULL DEFAULT ''", "`INFO` longtext", "`e` enum('a','DEFAULT') DEFAULT 'a'"):
+    for column in ("`value` varchar(18) NOT NULL DEFAULT ''", "`INFO` longtext", "`E` enum('a','DEFAULT') DEFAULT 'a'"):
         (copied,) = run(catalog, f"CREATE TABLE `i` (\n  {column}\n) ENGINE=MEMORY")
         assert copied.gap is not None, column
     (numbers,) = run(
-        catalog, "CREATE TABLE `n` (\n  `a` int NOT NULL DEFAULT '0',\n  `j` json DEFAULT NULL\n) ENGINE=MEMORY"
+        catalog, "CREATE TABLE `n` (\n  `A` int NOT NULL DEFAULT '0',\n  `J` json DEFAULT NULL\n) ENGINE=MEMORY"
     )
     assert (numbers.gap, numbers.definition.collation) == (None, None)
     (later,) = run(catalog, "ALTER TABLE n ADD t TEXT")
@@ -278,6 +280,8 @@ def test_what_the_server_writes_in_place_of_a_like_has_a_charset_that_nobody_kno
 def test_what_people_write_has_the_charset_of_the_database():
     for text in (
         "CREATE TABLE `t` (\n  `a` varchar(10)\n) ENGINE=InnoDB",
+        "CREATE TABLE `t` (\n  `a` varchar(10) DEFAULT NULL\n) ENGINE=InnoDB",
+        "CREATE TABLE `t` (\n  `A` varchar(10) DEFAULT NULL,\n  KEY `A` (`A`)\n) ENGINE=InnoDB",
         "CREATE TABLE t (\n  a varchar(10) DEFAULT NULL\n) ENGINE=InnoDB",
         "CREATE TABLE `t` (\n  `a` varchar(10) default NULL\n) ENGINE=InnoDB",
         "CREATE TABLE `t` (\n  `a` varchar(10) DEFAULT NULL\n)",

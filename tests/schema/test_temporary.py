@@ -179,18 +179,23 @@ def test_a_landed_stream_of_all_transactions_has_all_temporary_tables(mysql_serv
 
 @pytest.mark.mysql
 def test_a_copy_of_what_no_binlog_has_is_never_wrong(mysql_server: MysqlServer):
-    """Of tables of `information_schema` and of a temporary one: as the server has it, or a gap."""
+    """Of tables of `information_schema` and of a temporary one, with and without quotes: as the server has it, or a
+    gap."""
     connection, observer = mysql_server.connect(), mysql_server.connect()
     with observer.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS copies")
         cursor.execute("FLUSH BINARY LOGS")
-    tables = ["CMP", "CMPMEM", "CMP_PER_INDEX", "FT_DEFAULT_STOPWORD", "TABLES"]
-    names = [*(f"INNODB_{name}" for name in tables), "ENGINES", "PROCESSLIST"]
+        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'information_schema'")
+        # Those that are views in this version are refused.
+        names = [name for (name,) in cursor.fetchall()]
     statements = [
         "CREATE DATABASE copies",
         *(f"CREATE TABLE copies.{name} LIKE information_schema.{name}" for name in names),
         "CREATE TEMPORARY TABLE copies.model (a VARCHAR(9)) CHARSET latin1",
         "CREATE TABLE copies.m LIKE copies.model",
+        "SET sql_quote_show_create = 0",
+        *(f"CREATE TABLE copies.{name}_2 LIKE information_schema.{name}" for name in names),
+        "CREATE TABLE copies.m_2 LIKE copies.model",
         "DROP TABLE copies.INNODB_CMP",
     ]
     recorded = list(run_and_record(connection, observer, statements))
@@ -199,4 +204,4 @@ def test_a_copy_of_what_no_binlog_has_is_never_wrong(mysql_server: MysqlServer):
     observer.close()
     assert [text for _, text in report.differences if text.startswith("copies.")] == []
     # Without text there is nothing to be in doubt about.
-    assert len(report.gaps) == 6
+    assert 40 < len(report.gaps) < report.versions

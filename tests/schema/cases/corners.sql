@@ -246,3 +246,15 @@ ALTER TABLE again_j ADD KEY k (a) INVISIBLE, DROP KEY k, DROP CHECK c;
 ALTER TABLE again_j ADD KEY k (a), DROP KEY k, ORDER BY a;
 ALTER TABLE again_j ADD KEY k (a) INVISIBLE, DROP KEY k, DISABLE KEYS;
 ALTER TABLE again_j ADD KEY k (a), DROP KEY k, ALGORITHM = COPY;
+CREATE DATABASE in_greek CHARACTER SET greek;
+USE in_greek;
+-- as people write it who take the charset out of what SHOW CREATE TABLE has shown
+CREATE TABLE `shown` (
+  `id` int NOT NULL AUTO_INCREMENT,
+  `c` varchar(20) NOT NULL,
+  PRIMARY KEY (`id`)
+) ENGINE=InnoDB;
+CREATE TABLE `without_a_key` (
+  `message` text,
+  `level` varchar(9) NOT NULL
+) ENGINE=InnoDB;

@@ -14,3 +14,8 @@ DROP TABLE known2;
 CREATE TABLE known3 (z INT);
 DROP TABLE from_query;
 CREATE TABLE from_query (a INT);
+SET SESSION binlog_format = ROW;
+CREATE TEMPORARY TABLE in_greek (c VARCHAR(9)) CHARACTER SET greek;
+CREATE TABLE like_greek LIKE in_greek;
+SET SESSION sql_quote_show_create = 0;
+CREATE TABLE unquoted LIKE in_greek;

@@ -86,8 +86,8 @@ class DdlContext(Struct, frozen=True):
     """Of MariaDB: the statement ended with an error after a part of its work. A CREATE OR REPLACE has dropped the old
     table and made no new one."""
     may_be_like: bool = False
-    """Of MariaDB: the server wrote it, maybe instead of CREATE TABLE ... LIKE of a table that is not in the log; rows
-    follow it if it was CREATE TABLE ... SELECT."""
+    """The server wrote it, of MariaDB maybe, instead of CREATE TABLE ... LIKE of a table that is not in the log. (Rows
+    follow what MariaDB wrote instead of CREATE TABLE ... SELECT.)"""
     takes_effect: bool = True
     """False for an ALTER TABLE of MariaDB that is only announced, or is undone (`AlterPhase`)."""
 
@@ -167,11 +167,25 @@ def _is_written_by_server(query: Query, flavour: Flavour) -> bool:
         is_numbered = query.context.ddl_xid is not None  # as statements of clients are
         return not is_numbered and bool(_QUERY_OF_MARIADB.match(query.statement)) and _is_utf8(query.statement)
     head, _, options = query.statement.partition(b"\n)")
-    start, _, columns = head.partition(b" (\n  ")
+    _, _, columns = head.partition(b" (\n  ")
     name, definition, _ = columns.partition(_GENERATED_KEY_DEFINITION)
     has_key = bool(definition) and name.strip(b'`"') == _GENERATED_KEY
-    is_like = query.thread_specific and columns and start.startswith(b"CREATE TABLE ") and options[:8] == b" ENGINE="
-    return has_key or bool(is_like and _is_utf8(query.statement)) or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
+    return has_key or _is_like_of_temporary(query) or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
+
+
+def _is_like_of_temporary(query: Query) -> bool:
+    """Whether MySQL wrote it for a LIKE of a temporary table: opening one sets the flag (sql/sql_base.cc,
+    `open_temporary_table`). The charset is omitted (sql/sql_table.cc, `mysql_create_like_table`)."""
+    head, _, options = query.statement.partition(b"\n)")
+    start, _, columns = head.partition(b" (\n  ")
+    has_form = columns and start.startswith(b"CREATE TABLE ") and options.startswith(b" ENGINE=")
+    return bool(query.thread_specific and has_form and _is_utf8(query.statement))
+
+
+def _may_be_like(query: Query, flavour: Flavour) -> bool:
+    if flavour.is_mariadb():
+        return _is_written_by_server(query, flavour) and query.ends_transaction is not False
+    return _is_like_of_temporary(query)
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -241,7 +255,7 @@ def context_of(
         began_at=_began_at(query) if flavour.is_mariadb() else None,
         committed_by_engine=_committed_by_engine(query, description.flavour),
         sql_if_exists=flavour.is_mariadb() and bool((carried.flags2 or 0) & _IF_EXISTS_FLAG),
-        may_be_like=written_by_server and flavour.is_mariadb() and query.ends_transaction is not False,
+        may_be_like=_may_be_like(query, flavour),
         failed=flavour.is_mariadb() and query.error_code != 0,
         takes_effect=carried.alter_phase in {None, AlterPhase.COMMIT},
     )

@@ -24,14 +24,16 @@ from strata_cdc.schema.model.definition import ApplicationPeriod, KeyKind, Table
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
-# The form of SHOW CREATE TABLE: each column that may be NULL has its default, except texts and similar types.
-# The database is written before the table if it is not that of the session.
-_QUOTED = r"""[`"](?:[^`"]|``|"")+[`"]"""
-_SERVERS_START = re.compile(rf"CREATE TABLE (?:IF NOT EXISTS )?(?:{_QUOTED}\.)?{_QUOTED} \(\n")
+_NAME = r"""(?:[`"](?:[^`"]|``|"")+[`"]|\w+)"""
+_LOWER = "page_size|database_name|value|trx_id|lock_id|requesting_trx_id"
+"""First columns of InnoDB's tables in `information_schema` that are not written in capitals (5.7 and 9.7)."""
+_SERVERS_START = re.compile(
+    # The database is written before the table if it is not that of the session.
+    rf"""CREATE TABLE (?:IF NOT EXISTS )?(?:{_NAME}\.)?{_NAME} \(\n  [`"]?(?:[A-Z_]+|{_LOWER})[`"]? """
+)
 _SERVERS_LINE = re.compile(
-    r"""[ ]{2} (?: [`"] .+ [`"][ ][a-z]+
-                   (?: (?<=text|blob|json) | .*[ ] (?: NOT[ ]NULL | DEFAULT[ ] | GENERATED[ ]ALWAYS ) )
-                 | (?: PRIMARY | UNIQUE | KEY | FULLTEXT | SPATIAL | CONSTRAINT )[ ] )""",
+    # Each column that may be NULL has its default, except texts and similar types.
+    r"""[ ]{2} (?: [`"] .+ [`"] | \w+ ) [ ][a-z]+ (?: (?<=text|blob|json) | .*[ ] (?: NOT[ ]NULL | DEFAULT[ ] ) )""",
     re.VERBOSE,
 )
 
@@ -67,13 +69,14 @@ def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: boo
 def _may_be_like(cursor: TokenCursor) -> bool:
     """Whether a CREATE TABLE may be what the server wrote for a LIKE."""
     context = cursor.context
-    return context.may_be_like if context.flavour.is_mariadb() else _has_servers_form(cursor.statement)
+    return context.may_be_like or (context.flavour.is_mysql() and _may_be_like_information_schema(cursor.statement))
 
 
-def _has_servers_form(statement: str) -> bool:
-    """Whether a CREATE TABLE with an engine has the form that the server writes. The server writes it in this form for
-    a LIKE of a temporary table or of one in `information_schema`, and omits the charset (sql/sql_table.cc,
-    `mysql_create_like_table`; 9.7). People write this form if they remove the charset from a SHOW CREATE TABLE."""
+def _may_be_like_information_schema(statement: str) -> bool:
+    """Whether a CREATE TABLE has the form that MySQL writes, without the charset, for a LIKE of a table of
+    `information_schema` (sql/sql_table.cc, `mysql_create_like_table`; 9.7): an engine, no keys, a first column in
+    capitals. No flag of its event says so, as none is opened. People may write this form, too, if they remove the
+    charset from a SHOW CREATE TABLE."""
     if not _SERVERS_START.match(statement):
         return False
     *lines, end = statement.split("\n")[1:]
