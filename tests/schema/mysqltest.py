@@ -1,5 +1,5 @@
-"""The SQL of files of MariaDB's test suite, which are written for the program mysqltest.
-Not here: running it (`mariadb_corpus.py`). Conditions and loops are not evaluated: their SQL is taken as it comes, each
+"""The SQL of files of the servers' test suites, which are written for the program mysqltest.
+Not here: running it (`server_suites.py`). Conditions and loops are not evaluated: their SQL is taken as it comes, each
 statement with the values that variables have at that place. Other commands stay: a server refuses them."""
 
 from __future__ import annotations
