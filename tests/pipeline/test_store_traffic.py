@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from strata_cdc.binlog.bytes.ranged_bytes import RangedBytes
+from strata_cdc.binlog.events.index import SUFFIX, SegmentIndex
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import read_file, write_file
 from strata_cdc.landing.landed import LandedStream
@@ -153,6 +154,17 @@ def test_tracking_reads_the_bytes_of_statements(tmp_path: Path, store: StoreProx
     before = store.read(".binlog")
     world.land()
     assert store.read(".binlog") - before < 100_000
+
+
+def test_a_small_index_is_read_by_one_request(tmp_path: Path, store: StoreProxy) -> None:
+    world = World(tmp_path / "world", lake=f"s3://{BUCKET}/{uuid4().hex}")
+    world.change("a", [1, 2])
+    world.land()
+    segment = LandedStream.open(world.source.lake, "s").segments[-1]
+    before = len(store.seen)
+    index = SegmentIndex.open(segment.folder, f"{segment.name}{SUFFIX}")
+    assert [batch.first_seq for batch in index.batches()] == [1]
+    assert [seen.method for seen in store.seen[before:]] == ["HEAD", "GET"]
 
 
 def test_a_replaced_object_is_an_error(store: StoreProxy) -> None:

@@ -204,6 +204,9 @@ class SegmentIndex:
             file = folder.filesystem.open_input_file(f"{folder.path}/{name}")
             size = file.size()
             tail = file.read_at(min(size, _TAIL_BYTES), max(size - _TAIL_BYTES, 0))
+            if size <= _TAIL_BYTES and not folder.is_local:
+                # That is all of it: nothing more is requested from the store.
+                file = pa.BufferReader(tail)
         with _damage(url):
             length = footer_bytes(size, tail)
             end = tail[-length:] if length <= len(tail) else file.read_at(length, size - length)
