@@ -1,8 +1,9 @@
 """A server that speaks S3, for tests of what lies on object stores.
-Not here: the fixture (`conftest.py`)."""
+Not here: the program (`s3_program.py`), the fixture (`conftest.py`)."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 import urllib.error
@@ -18,19 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM = REPOSITORY / ".strata" / "s3" / "bin" / "python"
-SERVE = """
-import functools, logging, sys
-from moto.core import serialize
-from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
-from werkzeug.serving import run_simple
-logging.getLogger("werkzeug").setLevel(logging.ERROR)
-serialize.parse_to_aware_datetime = functools.lru_cache(100_000)(serialize.parse_to_aware_datetime)
-apps = {name: create_backend_app(name) for name in ("s3", "moto_api")}
-def serve(environ, start):
-    return apps["moto_api" if environ["PATH_INFO"].startswith("/moto-api/") else "s3"](environ, start)
-run_simple("127.0.0.1", int(sys.argv[1]), serve, threaded=True, request_handler=MotoRequestHandler)
-"""
-"""`moto_server` without the search, for each request, for which of two hundred services it is: half of the work."""
 BUCKET = "lake"
 START_SECONDS = 60
 
@@ -46,7 +34,9 @@ def start_s3(log: Path) -> Iterator[dict[str, str]]:
         raise FileNotFoundError(f"{PROGRAM}: run `scripts/setup.sh tests`")
     port = free_port()
     with log.open("wb") as out:
-        process = subprocess.Popen([PROGRAM, "-c", SERVE, str(port)], stdout=out, stderr=out)
+        command = [PROGRAM, "-m", "tests.s3_program", str(port)]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "MOTO_DISABLE_GLOBAL_CORS": "true"}
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:
         endpoint = f"http://127.0.0.1:{port}"
         _make_bucket(f"{endpoint}/{BUCKET}", process)

@@ -4,7 +4,6 @@ Not here: the server (`s3_server.py`)."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
@@ -16,17 +15,20 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
+from scripts.state import REPOSITORY
+from tests.http_messages import Answer, Connection, Server, Upstream
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from urllib.parse import SplitResult
+
+    from tests.http_messages import Request
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _HOP = {"connection", "transfer-encoding", "keep-alive"}
@@ -104,8 +106,8 @@ def store_proxy(upstream: str, folder: Path) -> Iterator[StoreProxy]:
     rules, log = folder / "rules.json", folder / "requests.jsonl"
     rules.write_text("[]")
     log.touch()
-    command = [sys.executable, __file__, upstream, str(rules), str(log)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.store_proxy", upstream, str(rules), str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             assert process.stdout is not None
             yield StoreProxy(process.stdout.readline().strip(), rules, log)
@@ -209,15 +211,12 @@ class _Rules:
         return None
 
 
-def _there(address: SplitResult, bucket: str, prefix: str, after: str = "") -> dict[str, _Object]:
+def _there(store: Upstream, bucket: str, prefix: str, after: str = "") -> dict[str, _Object]:
     """The objects of a store whose keys begin with a prefix, by key."""
     found: dict[str, _Object] = {}
     query = {"list-type": "2", "prefix": prefix, "start-after": after}
     while True:
-        onward = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
-        onward.request("GET", f"/{bucket}?{urlencode(query)}")
-        page = ET.fromstring(onward.getresponse().read())
-        onward.close()
+        page = ET.fromstring(store.ask("GET", f"/{bucket}?{urlencode(query)}", {}).body)
         for entry in page.iter(f"{{{_NAMESPACE}}}Contents"):
             key, *rest = (
                 entry.findtext(f"{{{_NAMESPACE}}}{name}", "") for name in ("Key", "Size", "ETag", "LastModified")
@@ -229,128 +228,115 @@ def _there(address: SplitResult, bucket: str, prefix: str, after: str = "") -> d
         query["continuation-token"] = token
 
 
-def _serve(upstream: str, rules: Path, log: Path) -> None:  # noqa: C901  the handler is in it
-    address, known = urlsplit(upstream), _Rules(rules)
-    written = log.open("a")
+class _Proxied(Connection):
+    """A client's connection, and another to the store."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    store_address: tuple[str, int]
+    known: _Rules
+    written: IO[str]
 
-        def handle_any(self) -> None:
-            body = self._body()
-            fault = known.fault(self.command, self.path)
-            if fault in _ERRORS or fault == "reset":
-                self._note(body, b"", 0, fault)
-                if fault in _ERRORS:
-                    self._answer(int(fault), {}, _ERRORS[fault])
-                else:
-                    self._reset()
-                return
-            death, _, process = (fault or "").partition(" ")
-            if death == "before":
-                self._note(body, b"", 0, fault)
-                os.kill(int(process), signal.SIGKILL)
-                self._reset()
-                return
-            former = self._objects(body) if death == UNLISTED else {}
-            status, headers, content = self._forward(body, _CONDITIONS if fault == CARELESS else set())
-            if status < _FAILED and former:
-                with known.lock:
-                    known.listings.note(former, int(process))
-            if "list-type=2" in self.path and known.listings:
-                fault, content = self._late(fault, content)
-            is_cut = fault == "cut" and len(content) > 1 and self.command != "HEAD"
-            self._note(body, content[: len(content) // 2] if is_cut else content, status, fault)
-            if death == "after":
-                os.kill(int(process), signal.SIGKILL)
-            if fault == "late" or death == "after":
-                self._reset()
-            else:
-                self._answer(status, headers, content, cut=is_cut)
+    def setup(self) -> None:
+        super().setup()
+        self._store = Upstream(*self.store_address)
 
-        def _objects(self, body: bytes) -> dict[str, _Object | None]:
-            """By path, the objects that the request changes, as they are now."""
-            url = urlsplit(self.path)
-            path, query = unquote(url.path).strip("/"), dict(parse_qsl(url.query, keep_blank_values=True))
-            bucket = path.partition("/")[0]
-            if "uploads" in query or "partNumber" in query or (self.command == "DELETE" and "uploadId" in query):
-                return {}
-            keys = [path.removeprefix(f"{bucket}/")]
-            if "delete" in query:
-                keys = [key.text or "" for key in ET.fromstring(body).iter() if key.tag.endswith("}Key")]
-            return {f"{bucket}/{key}": _there(address, bucket, key).get(key) for key in keys}
+    def finish(self) -> None:
+        self._store.close()
+        super().finish()
 
-        def _late(self, fault: str | None, content: bytes) -> tuple[str | None, bytes]:
-            """The answer to a listing, and what became of it."""
-            url = urlsplit(self.path)
-            bucket, query = unquote(url.path).strip("/"), dict(parse_qsl(url.query, keep_blank_values=True))
-            there = _there(address, bucket, query.get("prefix", ""), query.get("start-after", ""))
-            with known.lock:
-                listed = known.listings.late(bucket, query, there)
-            if listed is None:
-                return fault, content
-            return LATE_LISTING, _listing(bucket, query, listed)
+    def answer(self, request: Request) -> bool:
+        """Answers with what the store says, unless a rule has a fault for it."""
+        fault = self.known.fault(request.method, request.path)
+        if fault in _ERRORS:
+            self._note(request, b"", 0, fault)
+            return self._answer(request, Answer(int(fault), {}, _ERRORS[fault]))
+        if fault == "reset":
+            self._note(request, b"", 0, fault)
+            return self._reset()
+        death, _, process = (fault or "").partition(" ")
+        if death == "before":
+            self._note(request, b"", 0, fault)
+            os.kill(int(process), signal.SIGKILL)
+            return self._reset()
+        former = self._objects(request) if death == UNLISTED else {}
+        answer = self._forward(request, _CONDITIONS if fault == CARELESS else set())
+        if answer.status < _FAILED and former:
+            with self.known.lock:
+                self.known.listings.note(former, int(process))
+        if "list-type=2" in request.path and self.known.listings:
+            fault, answer = self._late(request, fault, answer)
+        return self._end(request, fault, answer)
 
-        def _note(self, body: bytes, content: bytes, status: int, fault: str | None) -> None:
-            seen = Seen(self.command, self.path, len(body), len(content), status, fault)
-            with known.lock:
-                written.write(json.dumps(vars(seen)) + "\n")
-                written.flush()
+    def _end(self, request: Request, fault: str | None, answer: Answer) -> bool:
+        """The client gets the answer, a part of it, or none."""
+        content = answer.body
+        is_cut = fault == "cut" and len(content) > 1 and request.method != "HEAD"
+        self._note(request, content[: len(content) // 2] if is_cut else content, answer.status, fault)
+        death, _, process = (fault or "").partition(" ")
+        if death == "after":
+            os.kill(int(process), signal.SIGKILL)
+        if fault == "late" or death == "after":
+            return self._reset()
+        return self._answer(request, answer, cut=is_cut)
 
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815  as the base class has it
+    def _objects(self, request: Request) -> dict[str, _Object | None]:
+        """By path, the objects that the request changes, as they are now."""
+        url = urlsplit(request.path)
+        path, query = unquote(url.path).strip("/"), dict(parse_qsl(url.query, keep_blank_values=True))
+        bucket = path.partition("/")[0]
+        if "uploads" in query or "partNumber" in query or (request.method == "DELETE" and "uploadId" in query):
+            return {}
+        keys = [path.removeprefix(f"{bucket}/")]
+        if "delete" in query:
+            keys = [key.text or "" for key in ET.fromstring(request.body).iter() if key.tag.endswith("}Key")]
+        return {f"{bucket}/{key}": _there(self._store, bucket, key).get(key) for key in keys}
 
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
-                parts = []
-                while size := int(self.rfile.readline().split(b";")[0], 16):
-                    parts.append(self.rfile.read(size))
-                    self.rfile.readline()
-                self.rfile.readline()
-                return b"".join(parts)
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def _late(self, request: Request, fault: str | None, answer: Answer) -> tuple[str | None, Answer]:
+        """What became of a listing, and the answer to it."""
+        url = urlsplit(request.path)
+        bucket, query = unquote(url.path).strip("/"), dict(parse_qsl(url.query, keep_blank_values=True))
+        there = _there(self._store, bucket, query.get("prefix", ""), query.get("start-after", ""))
+        with self.known.lock:
+            listed = self.known.listings.late(bucket, query, there)
+        if listed is None:
+            return fault, answer
+        return LATE_LISTING, answer._replace(body=_listing(bucket, query, listed))
 
-        def _forward(self, body: bytes, left_out: set[str]) -> tuple[int, dict[str, str], bytes]:
-            onward = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
-            kept = {
-                name: value for name, value in self.headers.items() if name.lower() not in _HOP | {"expect"} | left_out
-            }
-            kept["Content-Length"] = str(len(body))
-            onward.request(self.command, self.path, body, kept)
-            answer = onward.getresponse()
-            content = answer.read()
-            headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
-            onward.close()
-            return answer.status, headers, content
+    def _note(self, request: Request, content: bytes, status: int, fault: str | None) -> None:
+        seen = Seen(request.method, request.path, len(request.body), len(content), status, fault)
+        with self.known.lock:
+            self.written.write(json.dumps(vars(seen)) + "\n")
+            self.written.flush()
 
-        def _answer(self, status: int, headers: dict[str, Any], content: bytes, *, cut: bool = False) -> None:
-            self.send_response_only(status)
-            length = headers.pop("Content-Length", None) or headers.pop("content-length", None)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(length if self.command == "HEAD" and length else len(content)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content[: len(content) // 2] if cut else content)
-            if cut:
-                self.wfile.flush()
-                self._reset()
+    def _forward(self, request: Request, left_out: set[str]) -> Answer:
+        dropped = _HOP | {"expect"} | left_out
+        kept = {name: value for name, value in request.headers.items() if name not in dropped}
+        answer = self._store.ask(request.method, request.path, kept, request.body)
+        return answer._replace(headers={name: value for name, value in answer.headers.items() if name not in _HOP})
 
-        def _reset(self) -> None:
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.close_connection = True
-            self.connection.close()
+    def _answer(self, request: Request, answer: Answer, *, cut: bool = False) -> bool:
+        headers, content = dict(answer.headers), answer.body
+        length = headers.pop("content-length", None)
+        headers["content-length"] = length if request.method == "HEAD" and length else str(len(content))
+        sent = b"" if request.method == "HEAD" else content[: len(content) // 2] if cut else content
+        self.send(Answer(answer.status, headers, sent))
+        return self._reset() if cut else True
 
-        def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
+    def _reset(self) -> bool:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        return False
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
 
-        def handle_error(self, *_: object) -> None:
-            """A client that goes away is no error here."""
+class _Server(Server):
+    def handle_error(self, *_: object) -> None:
+        """A client that goes away is no error here."""
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+
+def _serve(upstream: str, rules: Path, log: Path) -> None:
+    url = urlsplit(upstream)
+    _Proxied.store_address = url.hostname or "", url.port or 80
+    _Proxied.known, _Proxied.written = _Rules(rules), log.open("a")
+    with _Server(("127.0.0.1", 0), _Proxied) as server:
         sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}\n")
         sys.stdout.flush()
         server.serve_forever()
