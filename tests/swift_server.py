@@ -5,6 +5,7 @@ Not here: the fixtures (`conftest.py`)."""
 from __future__ import annotations
 
 import getpass
+import os
 import subprocess
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 PROGRAMS: Final = REPOSITORY / ".strata" / "s3" / "bin"
 STORAGE: Final = ("account", "container", "object")
 """The servers that hold data; each has a ring, which says where it is."""
+RINGS: Final = """
+import sys
+from swift.common.ring import RingBuilder
+for path, port in zip(sys.argv[1::2], sys.argv[2::2]):
+    builder, address = RingBuilder(4, 1, 0), {"ip": "127.0.0.1", "port": int(port)}
+    replication = {f"replication_{name}": value for name, value in address.items()}
+    builder.add_dev({"region": 1, "zone": 1, "device": "disk", "weight": 1, "meta": "", **address, **replication})
+    builder.rebalance()
+    builder.get_ring().save(path)
+"""
+"""As `swift-ring-builder` does, a process for each step."""
 HASHES: Final = "[swift-hash]\nswift_hash_path_suffix = strata\n[storage-policy:0]\nname = one\ndefault = yes\n"
 SERVER: Final = """[DEFAULT]
 bind_ip = 127.0.0.1
@@ -37,10 +49,11 @@ pipeline = {pipeline}
 [app:{name}-server]
 use = egg:swift#{name}
 """
-S3: Final = ("catch_errors", "listing_formats", "s3api", "tempauth", "copy", "slo", "dlo")
+S3: Final = ("catch_errors", "cache", "listing_formats", "s3api", "tempauth", "copy", "slo", "dlo")
 OPTIONS: Final = {
-    "s3api": "location = us-east-1\n",
-    "tempauth": "user_test_strata = sesame .admin\n",
+    "cache": "paste.filter_factory = tests.swift_cache:filter_factory",
+    "s3api": "use = egg:swift#s3api\nlocation = us-east-1",
+    "tempauth": "use = egg:swift#tempauth\nuser_test_strata = sesame .admin",
 }
 
 
@@ -56,12 +69,13 @@ def start_swift(folder: Path) -> Iterator[dict[str, str]]:
     (folder / "devices" / "disk").mkdir(parents=True)
     (folder / "swift.conf").write_text(HASHES)
     with ExitStack() as running:
-        for name in STORAGE:
-            port = free_port()
-            _make_ring(folder / f"{name}.builder", port)
+        ports = {name: free_port() for name in STORAGE}
+        made = [part for name, port in ports.items() for part in (folder / f"{name}.ring.gz", str(port))]
+        subprocess.run([PROGRAMS / "python", "-c", RINGS, *made], check=True, capture_output=True)
+        for name, port in ports.items():
             running.enter_context(_running(folder, name, port, f"{name}-server"))
         port = free_port()
-        filters = "".join(f"[filter:{name}]\nuse = egg:swift#{name}\n{OPTIONS.get(name, '')}" for name in S3)
+        filters = "".join(f"[filter:{name}]\n{OPTIONS.get(name, f'use = egg:swift#{name}')}\n" for name in S3)
         options = f"account_autocreate = true\nallow_account_management = true\n{filters}"
         running.enter_context(_running(folder, "proxy", port, " ".join((*S3, "proxy-server")), options))
         environment = {
@@ -75,19 +89,14 @@ def start_swift(folder: Path) -> Iterator[dict[str, str]]:
         yield environment
 
 
-def _make_ring(builder: Path, port: int) -> None:
-    for words in (["create", "4", "1", "0"], ["add", f"r1z1-127.0.0.1:{port}/disk", "1"], ["rebalance"]):
-        command = [str(PROGRAMS / "swift-ring-builder"), str(builder), *words]
-        subprocess.run(command, check=True, capture_output=True)
-
-
 @contextmanager
 def _running(folder: Path, name: str, port: int, pipeline: str, options: str = "") -> Iterator[None]:
     settings = SERVER.format(port=port, user=getpass.getuser(), folder=folder, pipeline=pipeline, name=name)
     path = folder / f"{name}.conf"
     path.write_text(settings + options)
     with (folder / f"{name}.log").open("wb") as out:
-        process = subprocess.Popen([PROGRAMS / f"swift-{name}-server", path], stdout=out, stderr=out)
+        command, environment = [PROGRAMS / f"swift-{name}-server", path], {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:
         yield
     finally:
