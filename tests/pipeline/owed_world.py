@@ -3,7 +3,9 @@ Not here: what must hold of it (`test_what_is_owed.py`)."""
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -91,11 +93,20 @@ class World:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.binlog: Binlog | None = None
         self.files = 0
+        self.loaded: tuple[str, Any] | None = None
         for text in ("CREATE DATABASE d", *map(CREATE.format, TABLES)):
             self._begin_file()
             self.gno += 1
             self.binlog.gtid(self.gno, micros=self.now)
             self.binlog.query(text, database="d")
+
+    def copied(self, folder: Path) -> World:
+        """The same as it is now, in a folder of its own; its lake and its store have to be in this one's folder."""
+        shutil.copytree(self.folder, folder)
+        twin = copy.copy(self)
+        twin.folder, twin.loaded = folder, None
+        twin.binlog, twin.pending, twin.committed = copy.deepcopy((self.binlog, self.pending, self.committed))
+        return twin
 
     # The server ------------------------------------------------------------------------------------
 
@@ -126,9 +137,12 @@ class World:
         text += f"sensitive = {list(self.sensitive)}\n".replace("'", '"')
         text += f"tables = {list(self.wanted)}\nrun_mb = {self.run_mb}\n".replace("'", '"')
         text += f"slice_mb = {self.slice_mb}\nmerge_minutes = {self.merge_minutes}\nkeep_merged_hours = 1\n"
-        path = self.folder / "strata.toml"
-        path.write_text(text)
-        return load_settings({"STRATA_SETTINGS": str(path), "AIRFLOW_CONN_X": "mysql://u@127.0.0.1/"})
+        if self.loaded is None or self.loaded[0] != text:
+            path = self.folder / "strata.toml"
+            path.write_text(text)
+            loaded = load_settings({"STRATA_SETTINGS": str(path), "AIRFLOW_CONN_X": "mysql://u@127.0.0.1/"})
+            self.loaded = text, loaded
+        return self.loaded[1]
 
     @property
     def source(self) -> Any:
@@ -240,10 +254,11 @@ class World:
         return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def open_pieces(self) -> list[TableInterval]:
-        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, self.name))
+        engine = self.engine
+        wanted = wanted_tables(self.source, engine, LandedStream.open(self.source.lake, self.name))
         return [
             piece
-            for piece in TableIntervalLedger(self.engine).select(
+            for piece in TableIntervalLedger(engine).select(
                 self.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
             )
             if wanted(TableName(piece.database, piece.table))
@@ -251,12 +266,13 @@ class World:
 
     def assert_nothing_is_lost(self) -> None:
         """Every change of every wanted table is published exactly once, or listed with the reason."""
-        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, self.name))
+        engine = self.engine
+        wanted = wanted_tables(self.source, engine, LandedStream.open(self.source.lake, self.name))
         pieces = self.open_pieces()
         assert not [piece for piece in pieces if piece.state is IntervalState.OWED], (
             "a run without faults leaves nothing owed"
         )
-        discarded = TableIntervalLedger(self.engine).select(self.name, (IntervalState.DISCARDED,))
+        discarded = TableIntervalLedger(engine).select(self.name, (IntervalState.DISCARDED,))
         for table in TABLES:
             if not wanted(TableName("d", table)):
                 continue
@@ -271,16 +287,17 @@ class World:
 
     def assert_intervals_are_whole(self) -> None:
         """Intervals follow each other, nothing is stored of others, and each has the rows that were noted of it."""
-        marks = IntervalLedger(self.engine).all(self.name)
+        engine = self.engine
+        marks = IntervalLedger(engine).all(self.name)
         for one, following in pairwise(marks):
             assert one.end <= following.start
             assert one.last_seq <= following.first_seq
         owner = owners(marks)
         starts = {interval.start for interval in marks}
-        with self.engine.connect() as connection:
+        with engine.connect() as connection:
             for stored in (table_interval, published_interval, verdict, file_merge, quarantine_decision):
                 assert set(connection.execute(sa.select(stored.c.start_at)).scalars()) <= starts, stored.name
-        notes = PublishedLedger(self.engine).list(self.name)
+        notes = PublishedLedger(engine).list(self.name)
         noted = {(note.table, note.interval_start): note.rows for note in notes if note.rows}
         found: Counter[tuple[str, int]] = Counter()
         for name in published_tables(self.source.lake, self.name):

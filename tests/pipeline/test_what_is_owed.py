@@ -235,11 +235,12 @@ def assert_whole_before_and_after_a_merge(world: World) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_run_that_died_before_any_of_its_writes_is_made_up_for(tmp_path: Path) -> None:
     died = 0
+    begun = World(tmp_path / "begun")
+    live(begun, "a")
+    begun.run(scheduled(begun))
+    live(begun, "a", "b")
     for last in range(1, 1000):
-        world = World(tmp_path / str(last))
-        live(world, "a")
-        world.run(scheduled(world))
-        live(world, "a", "b")
+        world = begun.copied(tmp_path / str(last))
         try:
             with dying_before_write(last):
                 world.run(scheduled(world))
