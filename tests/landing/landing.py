@@ -117,31 +117,43 @@ def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
     assert not follower.thread.is_alive()
 
 
-LANDER = """
-import sys
+LANDINGS = """
+import os, sys
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.binlog.protocol.connection import ServerAddress
-print("ready", flush=True)
-land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s", segment_bytes=40_000)
+while input() == "land":
+    child = os.fork()
+    if child == 0:
+        print(os.getpid(), flush=True)
+        land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s", segment_bytes=40_000)
+        os._exit(0)
+    input()
+    print(os.waitpid(child, 0)[1], flush=True)
 """
+"""A process for each landing, forked from this one, which has all modules and no connection."""
 
 
 def killed_at_random_instants(
     server: MysqlServer, lake: Path | str, times: int, seed: int, witness: Callable[[MysqlServer, Path | str], object]
 ) -> None:
     """Kills landings while files change, and goes on with the next; the witness looks at what has landed."""
-    chance = random.Random(seed)
-    for _ in range(times):
-        server.run_sql("INSERT INTO t (a) SELECT REPEAT('k', 300) FROM d.t LIMIT 200; FLUSH BINARY LOGS", "d")
-        server.run_sql("INSERT INTO t (a) VALUES (REPEAT('k', 3000));" * 40, "d")
-        command = [sys.executable, "-c", LANDER, str(server.port), str(lake)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as lander:
-            lander.stdout.readline()
+    chance, ended = random.Random(seed), set()
+    command = [sys.executable, "-c", LANDINGS, str(server.port), str(lake)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as landings:
+        for _ in range(times):
+            server.run_sql("INSERT INTO t (a) SELECT REPEAT('k', 300) FROM d.t LIMIT 200; FLUSH BINARY LOGS", "d")
+            server.run_sql("INSERT INTO t (a) VALUES (REPEAT('k', 3000));" * 40, "d")
+            landings.stdin.write("land\n")
+            process = int(landings.stdout.readline())
             time.sleep(chance.random() * 0.25)
-            os.kill(lander.pid, signal.SIGKILL)
-        stream = LandedStream.open(str(lake), "s")
-        for segment in stream.segments:
-            assert segment.summary.bytes == segment_size(segment)
+            os.kill(process, signal.SIGKILL)
+            landings.stdin.write("\n")
+            ended.add(int(landings.stdout.readline()))
+            stream = LandedStream.open(str(lake), "s")
+            for segment in stream.segments:
+                assert segment.summary.bytes == segment_size(segment)
+        landings.stdin.write("end\n")
+    assert signal.SIGKILL in ended
     land(server, lake)
     witness(server, lake)
     places = (f"{lake}/landing/s", staging_folder(landing_folder(str(lake), "s")))
