@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
     from tests.mysql_server import MysqlServer
 
     Read = Callable[[list[str]], Callable[[str], pa.Table]]
@@ -194,8 +194,9 @@ class Judge:
         rows = self._views(read, without_mirrors(world), Through.FILES)
         for name, (definition, selected) in definitions.items():
             # A table of which nothing was published has no view.
-            if rows(name) is not None or selected:
-                self._compare(name, "view", definition, rows(name), selected)
+            viewed = rows(name)
+            if viewed is not None or selected:
+                self._compare(name, "view", definition, viewed, selected)
                 self.looked[name] = self.looked.get(name, 0) + 1
         for through in throughs:
             rows = self._views(read, world.lake, through)
@@ -215,13 +216,16 @@ class Judge:
             return mirror.definition, cursor.fetchall()
 
     def _views(self, read: Read, lake: str, through: Through) -> Callable[[str], pa.Table | None]:
-        made = make_views(lake, "s", self._world.engine, self._dialect, through)
+        made = make_views(lake, "s", self._world.engine, self._dialect, through, self._is_judged)
         now = of_kind(made, ViewKind.NOW)
         rows = read([statement for one in made for statement in one.statements])
         return lambda name: rows(name) if name in now and now[name].statements else None
 
+    def _is_judged(self, table: TableName) -> bool:
+        return table.table in self._tables
+
     def _histories(self, read: Read, definitions: dict[str, tuple[TableDefinition, Any]]) -> None:
-        made = make_histories(self._world.lake, "s", self._world.engine, self._dialect, Through.FILES)
+        made = make_histories(self._world.lake, "s", self._world.engine, self._dialect, Through.FILES, self._is_judged)
         rows = read([statement for one in made for statement in one.statements])
         for name, (_, selected) in definitions.items():
             history = history_check.opened(self._world, name)
