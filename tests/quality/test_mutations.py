@@ -297,31 +297,28 @@ def rows_of(failure: Failure) -> list[tuple[int, int]]:
 
 
 GROUPS: tuple[tuple[str, ...], ...] = (
-    ("nothing",),
-    ("null", "label", "member", "unsigned", "digits", "long", "time", "json", "key null"),
+    ("null", "label", "member", "unsigned", "digits", "long", "time", "json", "key null", "version null",
+     "operation null", "transaction missing"),
     ("version", "key doubled", "before image", "row doubled"),
-    ("sides", "another's version", "order", "operation"),
-    ("version null", "operation null"),
-    ("columns swapped", "relabelled", "row missing"),
-    ("transactions swapped",),
-    ("shifted", "transaction missing"),
-)
-"""Corruptions that fit into one table: Great Expectations takes seconds for each."""
+    ("sides", "another's version", "order", "operation", "transactions swapped"),
+    ("columns swapped", "relabelled", "shifted", "row missing"),
+)  # fmt: skip
+"""Corruptions that fit into one table: Great Expectations takes seconds for each. Each table has right rows, too."""
 
 
 def test_every_corruption_is_judged_by_both() -> None:
-    assert sorted(name for group in GROUPS for name in group) == sorted(MUTATIONS)
+    assert sorted(name for group in GROUPS for name in group) == sorted(MUTATIONS.keys() - {"nothing"})
 
 
 def grouped(folder: Path, most_parts: int = 3) -> list[TableSubject]:
-    """All corruptions in few tables, of one file and of several in turn."""
+    """All corruptions in few tables, all but one of which have several files."""
     subjects = []
     for number, group in enumerate(GROUPS):
         rows = story()
         for name in group:
             rows = MUTATIONS[name][0](rows)
         with written(apart=number >= len(GROUPS) // 2):
-            subjects.append(judged(folder, f"t{number}", rows, parts=most_parts if number % 2 else 1))
+            subjects.append(judged(folder, f"t{number}", rows, parts=1 if number == 1 else most_parts))
     return subjects
 
 

@@ -35,6 +35,9 @@ SETTINGS = {
     # Views of changes have a branch for each version of a table: deriving filters from each other in all of them takes
     # a tenth of a query's processor time, and no such filter skips a file.
     "spark.sql.constraintPropagation.enabled": "false",
+    # For each expression of a column, PySpark would look up which line of Python makes it and try to import IPython for
+    # that: a tenth of what Great Expectations' checks of a small table take.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A line for each task would hide the lines that matter in a job's log.
     "spark.log.level": "WARN",
     # If rows have values that must not be shown, nothing is logged, not by executors either
