@@ -42,21 +42,22 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
 __all__ = ["wheel"]
 
-TRANSACTIONS = 30
+TRANSACTIONS = 20
+INSERTED = TRANSACTIONS * 2000
 MADE = """
 CREATE DATABASE shop; USE shop; SET SESSION cte_max_recursion_depth = 1000000;
 CREATE TABLE items (id INT PRIMARY KEY, label VARCHAR(600));
 """
 INSERT = """INSERT INTO items WITH RECURSIVE n (i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last})
   SELECT i, CONCAT('label ', REPEAT(i, 80)) FROM n;"""
-CHANGED = """
+CHANGED = f"""
 ALTER TABLE items ADD COLUMN price DECIMAL(8, 2) NOT NULL DEFAULT 1 FIRST;
-UPDATE items SET price = id / 100 + 2 WHERE id <= 20000;
+UPDATE items SET price = id / 100 + 2 WHERE id <= {INSERTED // 3};
 ALTER TABLE items RENAME COLUMN label TO name;
 DELETE FROM items WHERE id % 3 = 0;
 """
 LIFE = MADE + "".join(INSERT.format(first=at * 2000 + 1, last=at * 2000 + 2000) for at in range(TRANSACTIONS)) + CHANGED
-ROWS = 60000 + 20000 + 20000
+ROWS = INSERTED + 2 * (INSERTED // 3)
 SECONDS = 600
 
 
