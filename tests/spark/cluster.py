@@ -16,7 +16,7 @@ import yaml
 from scripts import services
 from scripts.ports import free_port
 from scripts.processes import Fleet, Program, deadline
-from strata_cdc.startup.spark import JOBS, QUICK, short_job
+from strata_cdc.startup.spark import JOBS, short_job
 from tests.states import make_state
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def submit(master: str, state: FleetState, job: str, *arguments: str) -> subproc
     """Runs one of `spark_jobs/` on any master, as the DAG's operator does."""
     command = [str(Path(sys.executable).with_name("spark-submit")), "--master", master]
     command += ["--conf", "spark.log.level=WARN", "--conf", "spark.driver.host=127.0.0.1", "--driver-memory", "1g"]
-    command += ["--driver-java-options", short_job(), "--conf", f"spark.executor.extraJavaOptions={QUICK}"]
+    command += ["--driver-java-options", short_job(), "--conf", f"spark.executor.extraJavaOptions={short_job()}"]
     return subprocess.run(
         [*command, str(JOBS / job), *arguments],
         env=services.airflow_environment(state),
@@ -87,7 +87,7 @@ def _program(name: str, service: str, here: dict[str, str], state: FleetState) -
     given = yaml.safe_load((REPOSITORY / "docker-compose.yaml").read_text())["services"][service]
     # Without tini, which is the container's.
     words = [here.get(word, word) for word in (*given["entrypoint"][2:], *given["command"])]
-    environment = services.airflow_environment(state) | {"SPARK_DAEMON_JAVA_OPTS": QUICK}
+    environment = services.airflow_environment(state) | {"SPARK_DAEMON_JAVA_OPTS": short_job()}
     return Program(name, [str(Path(sys.executable).with_name(words[0])), *words[1:]], environment)
 
 
