@@ -285,14 +285,21 @@ def test_killed_before_any_write(tmp_path: Path) -> None:
 # Refusals ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> SinkWorld:
-    world = SinkWorld(tmp_path, MORE)
+@pytest.fixture(scope="module")
+def run_world(tmp_path_factory: pytest.TempPathFactory) -> SinkWorld:
+    world = SinkWorld(tmp_path_factory.mktemp("world"), MORE)
     feed = Feed(world.sink, OLD_VALUES)
     feed.write(feed.table("a", (ID, NAME)), [Row(START + 10, named(1)), Row(START + 20, named(2))])
     feed.checkpoint(START + 30)
     world.run()
     return world
+
+
+@pytest.fixture
+def world(run_world: SinkWorld, tmp_path: Path) -> SinkWorld:
+    """A copy of it for each test."""
+    shutil.copytree(run_world.folder, tmp_path, dirs_exist_ok=True)
+    return replace(run_world, folder=tmp_path)
 
 
 def refused(world: SinkWorld, match: str, **more: Any) -> None:
