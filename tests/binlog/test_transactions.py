@@ -6,6 +6,9 @@ import zlib
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -389,6 +392,40 @@ def test_batches_of_any_size_give_the_same(tmp_path_factory, batch_events, kinds
         assert [(r.begin, r.end) for r in found] == [(n.begin, n.end) for n in naive_transactions(opened)]
         stored = [from_arrow(to_arrow(batch), batch.binlog_file) for batch in scan_transactions(opened)]
         assert [record for batch in stored for record in batch.records()] == found
+
+
+def test_an_index_holds_nothing_that_was_in_memory_before(tmp_path):
+    """Of a name that is twice in a dictionary, Parquet's writer would write what was in memory: ten tables of one
+    database, and memory that held something else."""
+    binlog = Binlog()
+    binlog.gtid(1)
+    binlog.query("BEGIN")
+    for number in range(10):
+        binlog.table_map(number, table=f"t{number}")
+        binlog.write([number], number)
+    binlog.xid()
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(binlog.data)
+    with open_binlog(path) as opened:
+        [batch] = scan_transactions(opened)
+        written = set()
+        for secret in (b"first secret", b"other secret"):
+            for _ in range(3):
+                use_memory(secret)
+                sink = pa.BufferOutputStream()
+                # As an index, but not compressed.
+                with pq.ParquetWriter(sink, to_arrow(batch).schema, compression="none") as writer:
+                    writer.write_batch(to_arrow(batch))
+                written.add(sink.getvalue().to_pybytes())
+    assert not [content for content in written if b"secret" in content]
+    assert len(written) == 1
+
+
+def use_memory(content: bytes) -> None:
+    """Fills memory that Arrow will use again."""
+    used = [pa.allocate_buffer(size) for size in range(64, 4097, 64) for _ in range(100)]
+    for buffer in used:
+        np.frombuffer(buffer, np.uint8)[:] = np.resize(np.frombuffer(content, np.uint8), buffer.size)
 
 
 def test_positions_of_a_landed_segment_are_those_of_the_servers_file(tmp_path):

@@ -46,8 +46,8 @@ FORMS = {
 }
 
 
-def taken(world: SinkWorld, *tables: str, **more: Any) -> DumpReport:
-    return take_dumpling("s", tables, settings=world.settings, url=str(world.folder / "export"), **more)
+def taken(world: SinkWorld, *tables: str, export: str = "export", **more: Any) -> DumpReport:
+    return take_dumpling("s", tables, settings=world.settings, url=str(world.folder / export), **more)
 
 
 def rows(world: SinkWorld, table: TableName | str) -> list[dict[str, Any]]:
@@ -171,27 +171,29 @@ def state(changes: Iterable[tuple[int, str, Row]], table: str, until: int) -> li
 
 @pytest.mark.parametrize("seed", range(2))
 def test_an_export_in_the_middle_of_a_life(tmp_path: Path, seed: int) -> None:
-    """The feed began in the middle, too; exports of many timestamps, also with that of a commit, in one lake."""
+    """The feed began in the middle, too; exports of many timestamps, also with that of a commit, in one lake: each has
+    tables of its own, with the same rows."""
     changes = life(seed, 14)
     begun = START + 35
-    for tso in (begun, *(START + at for at in (69, 70, 95, 129))):
-        world = SinkWorld(tmp_path / str(tso), MORE)
-        world.folder.mkdir()
-        feed = Feed(world.sink, OLD_VALUES)
-        tables = {name: feed.table(name, (ID, NAME)) for name in "ab"}
-        export = Export(world.folder / "export", tso)
-        for name in "ab":
-            export.table(name, (ID, NAME), state(changes, name, tso))
-        for end in (100, 10_000):
-            for ts, name, row in changes:
-                if begun < ts and (ts <= START + 100) == (end == 100):
-                    feed.write(tables[name], [row])
-            feed.checkpoint(START + end)
-            if tso < START + end and not (world.folder / "lake" / "mirrors").exists():
-                taken(world, feed_start=begun)
-            world.run()
-        for name in "ab":
-            assert rows(world, f"shop.{name}") == state(changes, name, START + 10_000)
+    exported = (begun, *(START + at for at in (69, 70, 95, 129)))
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, OLD_VALUES)
+    tables = {(name, tso): feed.table(f"{name}{tso}", (ID, NAME)) for name in "ab" for tso in exported}
+    for first, end in ((begun, 100), (START + 100, 10_000)):
+        for ts, name, row in changes:
+            if first < ts <= START + end:
+                for tso in exported:
+                    feed.write(tables[name, tso], [row])
+        feed.checkpoint(START + end)
+        for tso in exported:
+            if first <= tso < START + end:
+                export = Export(world.folder / str(tso), tso)
+                for name in "ab":
+                    export.table(f"{name}{tso}", (ID, NAME), state(changes, name, tso))
+                assert len(taken(world, export=str(tso), feed_start=begun).tables) == 2
+        world.run()
+    for name, tso in tables:
+        assert rows(world, f"shop.{name}{tso}") == state(changes, name, START + 10_000), (name, tso)
 
 
 TIMES = 4
@@ -199,36 +201,39 @@ TIMES = 4
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_an_export_before_and_after_a_ddl(tmp_path: Path, kind: Kind) -> None:
-    """Histories of the model, with rows of nodes that are behind: an export of each timestamp gives users' rows."""
-    histories = {f"t{number}": history for number, history in enumerate(longest_histories(kind, 4))}
-    last = max(_ts(change) for history in histories.values() for change in history.stream.changes)
-    source = SinkWorld(tmp_path / "source", MORE)
-    source.folder.mkdir()
-    feed = Feed(source.sink, OLD_VALUES)
-    tables = {name: write_table(feed, name, history) for name, history in histories.items()}
+    """Histories of the model, with rows of nodes that are behind: an export of each timestamp, with tables of its own,
+    gives users' rows."""
+    histories = longest_histories(kind, 4)
+    last = max(_ts(change) for history in histories for change in history.stream.changes)
+    exported = range(0, last + 1, max(1, last // TIMES))
+    world = SinkWorld(tmp_path, MORE)
+    feed = Feed(world.sink, OLD_VALUES)
+    tables = {
+        (f"t{number}_{tso}", tso): (history, write_table(feed, f"t{number}_{tso}", history))
+        for number, history in enumerate(histories)
+        for tso in exported
+    }
     feed.checkpoint(START + 1_000_000)
-    source.run()
-    begun = 0
-    for tso in range(0, last + 1, max(1, last // TIMES)):
-        world = replace(source, folder=tmp_path / str(tso))
-        shutil.copytree(source.folder, world.folder)
-        export = Export(world.folder / "export", START + tso)
-        for name, changes in tables.items():
+    world.run()
+    begun: list[TableName] = []
+    for tso in exported:
+        export = Export(world.folder / str(tso), START + tso)
+        for name in [name for name, its_own in tables if its_own == tso]:
             held: dict[Any, Any] = {}
             columns = feed_columns(feed, name, START + tso)
-            for change in changes:
+            for change in tables[name, tso][1]:
                 if (change.finished_ts if isinstance(change, SinkDdl) else change.commit_ts) <= tso:
                     held = applied(held, change)
             export.table(name, columns, [row for _, row in sorted(held.items())])
-        report = taken(world, feed_start=START)
-        begun += len(report.tables)
+        report = taken(world, export=str(tso), feed_start=START)
+        begun += [table.table for table in report.tables]
         # A table whose first row comes after its DDL has no columns before it.
         assert all("not known" in one.message for one in report.failed)
-        world.run()
-        for table in report.tables:
-            history = histories[table.table.removeprefix("shop.")]
-            assert rows(world, table.table) == [row for _, row in sorted(users_rows(history).items())]
-    assert begun >= TIMES
+    world.run()
+    for (name, _), (history, _) in tables.items():
+        if f"shop.{name}" in map(str, begun):
+            assert rows(world, f"shop.{name}") == [row for _, row in sorted(users_rows(history).items())], name
+    assert len(begun) >= TIMES
 
 
 def _ts(change: Any) -> int:

@@ -353,13 +353,10 @@ def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
     sids = to_texts([str(sid) for sid in batch.sids] or [""])
     sid_numbers = to_numbers(np.where(anonymous, 0, batch.sid_numbers).astype(np.int32), anonymous)
     incidents, marks = dict(batch.incidents), dict(batch.marks)
-    databases = to_texts([database for database, _ in batch.tables] or [""])
-    tables = to_texts([table for _, table in batch.tables] or [""])
-    entry_tables = to_numbers(batch.entry_tables.astype(np.int32))
     entries = pa.StructArray.from_arrays(
         [
-            pa.DictionaryArray.from_arrays(entry_tables, databases),
-            pa.DictionaryArray.from_arrays(entry_tables, tables),
+            _named([database for database, _ in batch.tables], batch.entry_tables),
+            _named([table for _, table in batch.tables], batch.entry_tables),
             to_numbers(batch.entry_events),
             to_numbers(batch.entry_rows),
         ],
@@ -395,6 +392,14 @@ def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
         ],
         schema=SCHEMA,
     )
+
+
+def _named(names: list[str], numbers: npt.NDArray[np.int64]) -> pa.DictionaryArray:
+    """A name for each number. Each name is once in the dictionary: of a repeated one Parquet's writer leaves the place
+    as it finds it in memory (Arrow 26.0, `DictEncoderImpl::WriteDict`), and the file has what was there."""
+    distinct = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    places = np.array([distinct[name] for name in names], np.int32)
+    return pa.DictionaryArray.from_arrays(to_numbers(places[numbers]), to_texts(list(distinct) or [""]))
 
 
 def _lists(ends: npt.NDArray[np.int64], values: pa.Array) -> pa.ListArray:
