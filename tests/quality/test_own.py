@@ -106,8 +106,12 @@ def test_what_would_be_passed_over_is_refused(tmp_path: Path) -> None:
     assert own_files(folder) == []
     entries: dict[str, tuple[Callable[[Path], object], Callable[[Path], object], str]] = {
         "shop.orders.YML": (Path.touch, Path.unlink, "has an ending in capitals: nobody would read it"),
-        "shop.items.yaml": (lambda path: path.symlink_to("nowhere"), Path.unlink, "is a link to nowhere, which is not"),
-        "shop.rates.json": (Path.mkdir, Path.rmdir, "is no file"),
+        "shop.orders.yaml": (
+            lambda path: path.symlink_to("nowhere"),
+            Path.unlink,
+            "is a link to nowhere, which is not",
+        ),
+        "shop.orders.json": (Path.mkdir, Path.rmdir, "is no file"),
     }
     for name, (make, remove, message) in entries.items():
         make(tmp_path / name)
@@ -115,6 +119,10 @@ def test_what_would_be_passed_over_is_refused(tmp_path: Path) -> None:
             with pytest.raises(SettingsError, match=f"{name} {message}"):
                 read(folder)
         remove(tmp_path / name)
+
+
+def test_a_table_whose_name_is_too_long_for_a_file_has_none(tmp_path: Path) -> None:
+    assert own_rules(str(tmp_path), TableName("数" * 64, "名" * 64)) == []
 
 
 def test_two_files_of_one_table_are_refused(tmp_path: Path) -> None:

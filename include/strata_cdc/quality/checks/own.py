@@ -32,6 +32,8 @@ _SEVERITIES = {
 }
 COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 COLUMN_LISTS = ("column_list", "column_set")
+_LONGEST_NAME = 255
+"""Bytes of a file's name (NAME_MAX of Linux); a table's name with that of its database may have more."""
 FORM = "docs/checks.md shows what such a file holds; `strata check --dry-run` reads all of them."
 
 
@@ -51,6 +53,10 @@ def own_files(folder: str) -> list[OwnFile]:
         LakeUnavailableError: The folder cannot be read.
     """
     opened = _open(folder)
+    if opened.is_local:
+        with lake_errors(folder):
+            entries = sorted(Path(opened.path).iterdir())
+        _refuse_unusable(entry for entry in entries if entry.name.lower().endswith(SUFFIXES))
     named = [(name, suffix) for name in opened.names() for suffix in SUFFIXES if name.endswith(suffix)]
     files = [OwnFile(name, name.removesuffix(suffix)) for name, suffix in named]
     for file in files:
@@ -68,7 +74,13 @@ def own_rules(folder: str | None, table: TableName) -> list[Rule]:
     if folder is None:
         return []
     opened = _open(folder)
-    names = [name for suffix in SUFFIXES if opened.exists(name := f"{table}{suffix}")]
+    possible = [f"{table}{suffix}" for suffix in SUFFIXES]
+    if opened.is_local:
+        possible = [name for name in possible if len(name.encode()) <= _LONGEST_NAME]
+        # Runs ask for table after table: the whole folder is looked at by `own_files`.
+        _refuse_unusable(Path(opened.path, name) for name in possible)
+        _refuse_unusable(Path(opened.path, str(table) + Path(name).suffix.upper()) for name in possible)
+    names = [name for name in possible if opened.exists(name)]
     return rules_of_file(folder, OwnFile(names[0], str(table))) if _only(names, opened, str(table)) else []
 
 
@@ -140,35 +152,33 @@ def _open(folder: str) -> Folder:
             file=folder,
             remedy="Make it, or correct `checks` in the settings: a relative one is beside the settings file.",
         )
-    if opened.is_local:
-        _refuse_unusable(Path(opened.path))
     return opened
 
 
-def _refuse_unusable(folder: Path) -> None:
+def _refuse_unusable(entries: Iterable[Path]) -> None:
     """Refuses what would be passed over although somebody means it as a file of checks: its table would go unchecked.
 
     Raises:
         SettingsError: There is such an entry.
+        LakeUnavailableError: An entry cannot be looked at.
     """
-    with lake_errors(str(folder)):
-        entries = sorted(folder.iterdir())
     for entry in entries:
-        if not entry.name.lower().endswith(SUFFIXES):
-            continue
-        why, remedy = _unusable(entry)
+        with lake_errors(str(entry)):
+            why, remedy = _unusable(entry)
         if why:
             raise SettingsError(f"{entry.name} {why}: nobody would read it", file=str(entry), remedy=remedy)
 
 
 def _unusable(entry: Path) -> tuple[str, str]:
     if not entry.name.endswith(SUFFIXES):
-        return "has an ending in capitals", "Rename it: .json, .yaml or .yml."
+        return ("has an ending in capitals", "Rename it: .json, .yaml or .yml.") if entry.exists() else ("", "")
     if entry.is_file():
         return "", ""
-    if entry.is_symlink() and not entry.exists():
+    if entry.exists():
+        return "is no file", "Remove it, or give it another ending."
+    if entry.is_symlink():
         return f"is a link to {entry.readlink()}, which is not there", "Remove the link, or make its file."
-    return "is no file", "Remove it, or give it another ending."
+    return "", ""
 
 
 def _only(names: list[str], opened: Folder, table: str) -> bool:
