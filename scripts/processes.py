@@ -73,13 +73,7 @@ class Fleet:
         # It outlives this process, and must not be missed when it is forgotten.
         process.returncode = 0
         pid_file.write_text(f"{process.pid}\n")
-        started = psutil.Process(process.pid)
-        # The kernel lets Popen return before the new program has its environment (begin_new_exec, then
-        # create_elf_tables of Linux), by which it is found: on a busy machine it would be taken for gone.
-        for _ in deadline(_EXEC_SECONDS, pause=0.002):
-            if self._has(program.name, started) or not _lives(started):
-                break
-        return started
+        return psutil.Process(process.pid)
 
     def running(self, name: str) -> psutil.Process | None:
         """The component's process as its pid file names it, or None when it is gone."""
@@ -87,12 +81,18 @@ class Fleet:
             process = psutil.Process(int(self._pid_file(name).read_text()))
         except (OSError, ValueError, psutil.Error):
             return None
-        # Its number may be a stranger's by now.
-        return process if self._has(name, process) else None
+        # For an instant a process that becomes another program has no environment (Linux, from begin_new_exec to
+        # create_elf_tables): Popen returns within it, and MySQL's programs of set-up are shell scripts that exec.
+        for _ in deadline(_EXEC_SECONDS, pause=0.002):
+            environment = _environment(process)
+            if environment or not _lives(process):
+                # Its number may be a stranger's by now.
+                return process if self._is_tagged(name, environment) else None
+        return None
 
     def members(self, name: str) -> list[psutil.Process]:
         """Every living process of a component, wherever its parents went."""
-        return [process for process in psutil.process_iter() if self._has(name, process)]
+        return [process for process in psutil.process_iter() if self._is_tagged(name, _environment(process))]
 
     def stop(self, name: str, *, seconds: float) -> None:
         """Asks a component to stop, then ends whatever of it is left after `seconds`."""
@@ -109,12 +109,8 @@ class Fleet:
         lines = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
         return FleetError("\n".join([f"{name} {what}", *(f"  | {line}" for line in lines), f"  the whole log: {log}"]))
 
-    def _has(self, name: str, process: psutil.Process) -> bool:
-        try:
-            # A dead one that nobody has asked for has no environment any more.
-            return bool(process.environ().get(FLEET_VARIABLE) == str(self._pid_file(name)))
-        except (psutil.Error, OSError):
-            return False
+    def _is_tagged(self, name: str, environment: Mapping[str, str]) -> bool:
+        return environment.get(FLEET_VARIABLE) == str(self._pid_file(name))
 
     def _kill(self, name: str) -> None:
         """Ends all of a component at once, and what was started meanwhile, too."""
@@ -129,6 +125,14 @@ class Fleet:
 
     def _pid_file(self, name: str) -> Path:
         return self.state / "run" / f"{name}.pid"
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """The variables that a process began with; none if it is dead, or another user's."""
+    try:
+        return dict(process.environ())
+    except (psutil.Error, OSError):
+        return {}
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -76,6 +76,13 @@ def test_what_was_started_is_found_at_once(fleet):
         assert fleet.running("one") == started
 
 
+def test_what_becomes_another_program_is_never_gone(fleet):
+    """As the scripts do that start MySQL's programs; this process becomes itself some thousand times a second."""
+    again = 'exec /bin/sh -c "$0" "$0"'
+    fleet.start(Program("one", ["/bin/sh", "-c", again, again], dict(os.environ)))
+    assert all(fleet.running("one") for _ in range(2000))
+
+
 def test_a_start_ends_what_a_killed_predecessor_left(fleet):
     fleet.start(program(PARENT))
     old = wait_for_members(fleet, 2)
