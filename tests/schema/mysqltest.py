@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_DEEPEST = 8
-"""Files that include files."""
 _SQL = frozenset({"eval", "evalp", "query", "query_vertical", "query_horizontal", "send", "send_eval"})
 """Commands that run the SQL after them."""
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -22,7 +20,7 @@ _LET = re.compile(r"\s*\$(\w+)\s*=\s*(.*)\Z", re.DOTALL)
 def statements_of_test(root: Path, path: Path) -> list[str]:
     """The SQL statements of a file, and of the files that it includes; `root` is the suite's folder. Statements with
     variables that have no known value are left out. Bytes that are no UTF-8 are surrogates."""
-    return list(_Reader(root).statements(path, 0))
+    return list(_Reader(root).statements(path, ()))
 
 
 class _Reader:
@@ -31,7 +29,8 @@ class _Reader:
         self.delimiter = ";"
         self.values: dict[str, str] = {}
 
-    def statements(self, path: Path, depth: int) -> Iterator[str]:
+    def statements(self, path: Path, within: tuple[Path, ...]) -> Iterator[str]:
+        within = (*within, path)
         text = path.read_text(encoding="utf8", errors="surrogateescape")
         at = 0
         while at < len(text):
@@ -44,8 +43,9 @@ class _Reader:
                 self._let(rest)
             elif word == "source":
                 included = self._included(path, rest)
-                if included is not None and depth < _DEEPEST:
-                    yield from self.statements(included, depth + 1)
+                # Without its conditions a file that includes itself would have no end.
+                if included is not None and included not in within:
+                    yield from self.statements(included, within)
             elif word in {"perl", "write_file", "append_file"}:
                 # Lines of a file follow, up to a line that is EOF or what the command names.
                 end = rest.split()[-1] if rest and word != "perl" else rest or "EOF"
