@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 import redis
@@ -38,7 +39,7 @@ class RedisServer:
     @property
     def url(self) -> str:
         """As caches are given it."""
-        secret = f":{self.password}@" if self.password else ""
+        secret = f":{quote(self.password, safe='')}@" if self.password else ""
         place = f"{secret}127.0.0.1:{self.port}/0"
         return f"redis://{place}" if self.authority is None else f"rediss://{place}?ssl_ca_certs={self.authority}"
 

@@ -5,6 +5,7 @@ Not here: what is served (`test_on_server.py`)."""
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from strata_cdc.cache.shapes import Shape, Shapes
 from strata_cdc.errors import CacheUnavailableError
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token import Token
+from tests import certificates
 from tests.redis_server import RedisServer, launch
 from tests.waiting import wait_until
 
@@ -29,6 +31,11 @@ SHAPES = Shapes.of("s", [Shape("order", {"d.t": ("a",)})])
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SLOT, SLOTS = 7365, 16_384
 """Of `strata:{c}`; of all."""
+SECRET = "s%40:/ ?#"
+OPTIONS = (
+    *("--cluster-enabled", "yes", "--cluster-node-timeout", "500", "--cluster-require-full-coverage", "no"),
+    *("--tls-cluster", "yes", "--tls-replication", "yes", "--masterauth", SECRET),
+)
 LAST_BUS_PORT = 55_535
 """A cluster's nodes talk to each other at their port and 10,000."""
 
@@ -38,17 +45,18 @@ def up_to(number: int) -> GtidSet:
 
 
 class Cluster:
-    """Three primaries. The second one has a replica, the slot of the cache, and one more: without any it would become a
-    replica."""
+    """Three primaries with TLS and a password. The second one has a replica, the slot of the cache, and one more:
+    without any it would become a replica."""
 
     def __init__(self, folder: Path) -> None:
+        """The folder has their certificate."""
         self.nodes: list[RedisServer] = []
-        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "500", "--cluster-require-full-coverage", "no")
         for number in range(4):
-            node = launch(folder / str(number), *options)
+            start = partial(launch, folder / str(number), *OPTIONS, password=SECRET, certificates=folder)
+            node = start()
             while node.port > LAST_BUS_PORT:
                 node.kill()
-                node = launch(folder / str(number), *options)
+                node = start()
             self.nodes.append(node)
         for number, (begin, end) in enumerate([(0, SLOT - 1), (SLOT, SLOT + 1), (SLOT + 2, SLOTS - 1)]):
             self.ask(number, "ADDSLOTSRANGE", begin, end)
@@ -85,11 +93,12 @@ class Cluster:
             self.ask(number, "SETSLOT", SLOT, "NODE", self.id(target))
 
     def move(self, key: str | bytes, origin: int, target: int) -> None:
-        self.run(origin, "MIGRATE", "127.0.0.1", self.nodes[target].port, key, 0, 5000)
+        self.run(origin, "MIGRATE", "127.0.0.1", self.nodes[target].port, key, 0, 5000, "AUTH", SECRET)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    certificates.make(tmp_path, "server", certificates.make(tmp_path, "ca"))
     made = Cluster(tmp_path)
     yield made
     for node in made.nodes:
