@@ -23,6 +23,8 @@ from strata_cdc.pipeline.steps import MIRROR
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    import sqlalchemy as sa
+
     from strata_cdc.config.settings import Source
     from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
     from strata_cdc.mirrors.follow.upkeep import KeptUp, ListedMirror
@@ -77,11 +79,13 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     """Lists mirrors: rows, files, position, and what they wait for."""
     from strata_cdc.mirrors.follow.upkeep import list_mirrors
     from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.store.database import find_store
 
     configured = source_of(source)
+    engine = find_store(configured.store_url)
     waiting = {
         entry.name: entry
-        for entry in _waiting(configured)
+        for entry in _waiting(configured, engine)
         if _matching(table)(TableName(entry.database_name, entry.table_name))
     }
     mirrors = list_mirrors(configured.lake, configured.name, _matching(table))
@@ -97,7 +101,7 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     shown = Table(box=None)
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
-    excluded = _excluded(configured)
+    excluded = _excluded(configured, engine)
     for mirror in mirrors:
         at, state = mirror.position, _state(mirror, waiting.pop(mirror.table, None), excluded(mirror.table))
         position = (str(at.seq), at.gtid_executed) if at else ("", "")
@@ -107,30 +111,26 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     Terminal().print(shown)
 
 
-def _waiting(source: Source) -> list[TableToRead]:
+def _waiting(source: Source, engine: sa.Engine | None) -> list[TableToRead]:
     """The tables of a source that wait to be read again."""
-    from strata_cdc.store.database import find_store
     from strata_cdc.store.read_again import ReadAgainLedger
 
-    engine = find_store(source.store_url)
     return [] if engine is None else ReadAgainLedger(engine).all(source.name)
 
 
-def _excluded(source: Source) -> Callable[[str], str]:
+def _excluded(source: Source, engine: sa.Engine | None) -> Callable[[str], str]:
     """Why the settings let no mirror of a table follow, in words; empty if they let it."""
     from strata_cdc.schema.model.definition import TableName
-    from strata_cdc.schema.model.patterns import matches
+    from strata_cdc.schema.model.patterns import is_selected, matches
     from strata_cdc.selection.wanted import folds_names
-    from strata_cdc.store.database import find_store
 
-    engine = find_store(source.store_url)
     folded = engine is not None and folds_names(source.name, engine)
 
     def excluded(table: str) -> str:
         name, settings = TableName(*table.split(".", 1)), source.settings
         if not matches(name, settings.mirrors, folded=folded):
             return "does not follow: `mirrors` in the settings does not name it"
-        if not matches(name, settings.tables, folded=folded) or matches(name, settings.exclude, folded=folded):
+        if not is_selected(name, settings.tables, settings.exclude, folded=folded):
             return "does not follow: the settings do not name the table: its changes are not published"
         return ""
 

@@ -11,7 +11,7 @@ from strata_cdc.schema.history.copies import bases_of
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.schema.model.patterns import can_match, matches, meant_by, unmatched
+from strata_cdc.schema.model.patterns import can_match, is_selected, matches, meant_by, unmatched
 from strata_cdc.store.own import own_database
 from strata_cdc.store.table_intervals import TableIntervalLedger
 
@@ -40,8 +40,7 @@ def wanted_tables(
         return table == UNNAMED or (
             table not in copies
             and table.database not in others
-            and matches(table, settings.tables, folded=folded)
-            and not matches(table, settings.exclude, folded=folded)
+            and is_selected(table, settings.tables, settings.exclude, folded=folded)
             and (not patterns or matches(table, patterns, folded=folded))
         )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.schema.model.patterns import matches
+from strata_cdc.schema.model.patterns import is_selected
 from strata_cdc.ticdc.folder import read_contents
 from strata_cdc.ticdc.land_sink import SinkPlace, land_sink, sink_settings
 
@@ -31,7 +31,7 @@ def wanted_of(source: Source) -> Callable[[TableName], bool]:
     settings = source.settings
 
     def wanted(table: TableName) -> bool:
-        return matches(table, settings.tables, folded=False) and not matches(table, settings.exclude, folded=False)
+        return is_selected(table, settings.tables, settings.exclude, folded=False)
 
     return wanted
 

@@ -10,7 +10,7 @@ from strata_cdc.errors import SettingsError, StrataError
 from strata_cdc.fields import near_names
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
 from strata_cdc.quality.checks.own import own_files, read_own_checks, refused_arguments, rules_of_file
-from strata_cdc.schema.model.patterns import matches, unmatched
+from strata_cdc.schema.model.patterns import is_selected, unmatched
 from strata_cdc.selection.wanted import NAMES_OF_TABLES, no_match
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
     settings = source.settings
     if not known:
         return ok("tables", "there is no table yet, as far as this user sees")
-    wanted = [
-        table
-        for table in known
-        if matches(table, settings.tables, folded=folded) and not matches(table, settings.exclude, folded=folded)
-    ]
+    wanted = [table for table in known if is_selected(table, settings.tables, settings.exclude, folded=folded)]
     # A pattern of `exclude` that matches nothing yet is how one keeps out what may come.
     misses = "; ".join(no_match(pattern, known) for pattern in unmatched(settings.tables, known, folded=folded))
     if not wanted:

@@ -57,6 +57,11 @@ def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def is_selected(table: TableName, tables: Sequence[str], exclude: Sequence[str], *, folded: bool) -> bool:
+    """Whether a table matches patterns of settings, and none of those that exclude tables; see `matches`."""
+    return matches(table, tables, folded=folded) and not matches(table, exclude, folded=folded)
+
+
 def matches_column(table: TableName, column: str, patterns: Iterable[str], *, folded: bool) -> bool:
     """Whether one of some patterns of `database.table.column` matches a column; MySQL ignores the case of columns.
 
