@@ -159,4 +159,26 @@ SELECT id, YEAR(day) - 3000 FROM {db}.e WHERE id = 3
 SELECT id, YEAR(day) * 10 - 90000 FROM {db}.e WHERE id = 3
 SELECT id, w * 1 FROM {db}.e
 SELECT id, w + 1 FROM {db}.e
+SELECT id FROM {db}.g ORDER BY n /* ordered */
+SELECT id FROM {db}.g ORDER BY n DESC /* ordered */
+SELECT id FROM {db}.g ORDER BY m /* ordered */
+SELECT n, COUNT(*) FROM {db}.g GROUP BY n ORDER BY n /* ordered */
+SELECT DISTINCT n FROM {db}.g ORDER BY n DESC /* ordered */
+SELECT id FROM {db}.e ORDER BY NULL
+SELECT id FROM {db}.e ORDER BY 'a', 1.5, TRUE, id DESC /* ordered */
+SELECT z, COUNT(*) FROM {db}.e GROUP BY z ORDER BY NULL
+SELECT DISTINCT z FROM {db}.e ORDER BY NULL, z DESC /* ordered */
+SELECT id FROM {db}.e UNION SELECT 100 ORDER BY NULL
+SELECT id, -id FROM {db}.e ORDER BY (2) /* ordered */
+SELECT z > 1, COUNT(*) FROM {db}.e GROUP BY (1) ORDER BY ((1)) DESC /* ordered */
+SELECT GROUP_CONCAT(id ORDER BY 1 DESC) FROM {db}.e
+SELECT GROUP_CONCAT(id ORDER BY NULL) FROM {db}.e
+SELECT * FROM (SELECT n, COUNT(*) FROM {db}.e GROUP BY n) q
+SELECT `COUNT(*)` + 1 AS c FROM (SELECT n, COUNT(*) FROM {db}.e GROUP BY n) q ORDER BY `COUNT(*)`
+SELECT * FROM (SELECT 1, ('a'), null, id  + 1, "q", x'41' FROM {db}.e) q
+SELECT DISTINCT z + 1, 'x' FROM {db}.e
+SELECT id + 1 FROM {db}.e UNION SELECT 2 ORDER BY `id + 1` /* ordered */
+WITH q AS (SELECT 1 UNION SELECT 2) SELECT * FROM q
+SELECT * FROM (SELECT 1, 1) q
+SELECT ('a'), ((2)), (1 + 1), (SELECT 1), 1 /* c */ + 1, null
 SELECT id, j ->> '$.big' FROM {db}.e

@@ -119,6 +119,9 @@ def _list(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
         reader.refuse("GROUP_CONCAT without ORDER BY has no known order", node)
     if isinstance(inner.this, exp.Distinct):
         reader.refuse("GROUP_CONCAT(DISTINCT) is not translated", node)
+    # A whole number is an argument's place there, and other constants order nothing.
+    if any(term.find(exp.Column) is None for term in inner.expressions):
+        reader.refuse("GROUP_CONCAT is ordered by columns here", node)
     value = reader.value(inner.this)
     text = value.sql
     if value.type is ValueType.INTEGER:

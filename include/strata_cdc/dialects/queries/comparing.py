@@ -273,7 +273,8 @@ def group_key(value: QueryValue, *, ordered: bool) -> str:
         # -0 and 0 are equal.
         return f"({value.sql} + 0.0::DOUBLE)"
     if value.type is ValueType.ENUM and ordered:
-        labels = ", ".join(map(quoted, value.kind.labels))
+        # The number 0 is shown as an empty text, and comes before all labels.
+        labels = ", ".join(map(quoted, value.kind.labels if "" in value.kind.labels else ("", *value.kind.labels)))
         return f"list_position([{labels}], {value.sql})"
     if value.type in {ValueType.SHOWN, ValueType.JSON} or (value.type is ValueType.SET and ordered):
         raise NotComparedError(f"{_shown(value)} is not compared")

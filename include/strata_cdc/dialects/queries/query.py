@@ -163,10 +163,7 @@ class _Translation:
         made = self._query(text, collation, _reference)
         keys = [key for name in sorted(set(_KEY.findall(made.sql))) if (key := collation_key(name)) is not None]
         macros = (*MACROS, *(macro for key in keys for macro in key.macros()))
-        columns = tuple(
-            AnswerColumn(name, value.kind)
-            for name, (_, value) in zip(_names(text, made.columns), made.columns, strict=True)
-        )
+        columns = tuple(AnswerColumn(name, value.kind) for name, value in made.columns)
         read = self._read(made.sql)
         reads = {reference: (name, tuple(sorted(read[reference]))) for reference, name in self._tables.items()}
         functions = {name: function for key in keys for name, function in key.functions().items()}
@@ -242,7 +239,7 @@ class _Translation:
             first.keep()
             meanings = KeptMeanings(text)
         made = self._query(text, view.collation or "", partial(_reference_in_view, view, reference=reference), meanings)
-        return made, column_names(view, _names(text, made.columns))
+        return made, column_names(view, [name for name, _ in made.columns])
 
 
 def _relation(
@@ -274,16 +271,6 @@ def _with_versions(text: StatementText, relation: Relation, node: exp.Table) -> 
         key=frozenset(),
         visible=(relation.visible or frozenset()).union(added),
     )
-
-
-def _names(text: StatementText, columns: tuple[tuple[str | None, object], ...]) -> list[str]:
-    """MySQL names what has no name by its text."""
-    if all(name is not None for name, _ in columns):
-        return [name or "" for name, _ in columns]
-    if len(text.unnamed) != sum(name is None for name, _ in columns):
-        return [name if name is not None else f"expression {at}" for at, (name, _) in enumerate(columns, 1)]
-    written = iter(text.unnamed)
-    return [name if name is not None else next(written) for name, _ in columns]
 
 
 def _reference_in_view(view: ViewDefinition, node: exp.Table, reference: TableReference) -> TableReference:

@@ -18,6 +18,7 @@ from strata_cdc.dialects.queries.meanings import AnyMeaning
 from strata_cdc.dialects.queries.ranges import ranges_in
 from strata_cdc.dialects.queries.relation import Relation
 from strata_cdc.dialects.queries.scope import NameScope
+from strata_cdc.dialects.queries.statement_text import column_name
 from strata_cdc.dialects.queries.values import QueryValue
 from strata_cdc.errors import QueryError
 from strata_cdc.schema.model.folding import fold_name
@@ -118,12 +119,12 @@ class WrittenQuery(Struct, frozen=True):
     """A query for DuckDB."""
 
     sql: str
-    columns: tuple[tuple[str | None, QueryValue], ...]
-    """Names, None if MySQL names the column by its text; and values, by c0, c1 and so on."""
+    columns: tuple[tuple[str, QueryValue], ...]
+    """Names, and values, by c0, c1 and so on."""
 
     def relation(self, alias: str, name: str) -> Relation:
         """The query in FROM."""
-        return Relation(alias, name, None, tuple((own or "", value.kind) for own, value in self.columns))
+        return Relation(alias, name, None, tuple((own, value.kind) for own, value in self.columns))
 
 
 class _Item(Struct, frozen=True):
@@ -133,6 +134,11 @@ class _Item(Struct, frozen=True):
     node: exp.Expr
     column: QueryValue | None = None
     """If it comes from `*`: the column."""
+
+    @property
+    def shown(self) -> str:
+        """Its name in the result."""
+        return column_name(self.node) if self.name is None else self.name
 
 
 class _Named(Struct, frozen=True):
@@ -243,11 +249,11 @@ class SelectReader:
             parts.append(f"SELECT {', '.join(shown)} FROM ({part.sql}) AS {alias}")  # noqa: S608  as above
         sql = " UNION ALL ".join(parts)
         made = [(name, QueryValue("", kind)) for name, kind in columns]
-        return self._finished(sql, made, node, is_distinct=bool(node.args.get("distinct")))
+        return WrittenQuery(self._finished(sql, made, node, is_distinct=bool(node.args.get("distinct"))), tuple(made))
 
     def _finished(
         self, sql: str, columns: Sequence[tuple[str | None, QueryValue]], node: exp.Expr, *, is_distinct: bool
-    ) -> WrittenQuery:
+    ) -> str:
         """A query with DISTINCT, ORDER BY and LIMIT around it, which name its columns."""
         alias = self._alias()
         values = [
@@ -263,8 +269,7 @@ class SelectReader:
         terms = [self._term(node_of_term, values, reader, is_distinct=is_distinct) for node_of_term in _terms(node)]
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         names = ", ".join(f"{value} AS c{number}" for number, value in enumerate(shown))
-        made = f"SELECT {names} FROM ({sql}) AS {alias}{tail}{order}{self._limit(node)}"  # noqa: S608  as above
-        return WrittenQuery(made, tuple(columns))
+        return f"SELECT {names} FROM ({sql}) AS {alias}{tail}{order}{self._limit(node)}"  # noqa: S608  as above
 
     def _one_of(self, value: QueryValue, node: exp.Expr) -> str:
         try:
@@ -327,14 +332,15 @@ class SelectReader:
             if having is not None:
                 tail += f" HAVING {reader.condition(self._named(having.this, items, scope, is_strict=True))}"
         values = [(item.name, self._item_value(item, reader)) for item in items]
+        columns = tuple((item.shown, value) for item, (_, value) in zip(items, values, strict=True))
         head = f"SELECT {', '.join(f'{value.sql} AS c{number}' for number, (_, value) in enumerate(values))}{source}"
         if node.args.get("distinct"):
             self._only(node.args["distinct"], frozenset())
-            made = self._finished(f"{head}{condition}{tail}", values, node, is_distinct=True)
-            return WrittenQuery(made.sql, tuple(values))
+            sql = self._finished(f"{head}{condition}{tail}", values, node, is_distinct=True)
+            return WrittenQuery(sql, columns)
         terms = [self._order(node_of_term, items, values, scope, reader) for node_of_term in _terms(node)]
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
-        return WrittenQuery(f"{head}{condition}{tail}{order}{self._limit(node)}", tuple(values))
+        return WrittenQuery(f"{head}{condition}{tail}{order}{self._limit(node)}", columns)
 
     def _item_value(self, item: _Item, reader: ExpressionReader) -> QueryValue:
         if item.column is None or isinstance(reader, GroupedReader):
@@ -432,6 +438,7 @@ class SelectReader:
 
     def _position(self, node: exp.Expr, most: int) -> int | None:
         """The column that a whole number in GROUP BY or ORDER BY means; None if it is no such number."""
+        node = node.unnest()
         if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
             return None
         if not 0 < int(node.name) <= most:
@@ -529,9 +536,9 @@ class SelectReader:
         """A query in FROM; MySQL refuses those with two columns of one name."""
         seen = set[str]()
         for column, _ in query.columns:
-            if column and fold_name(column) in seen:
+            if fold_name(column) in seen:
                 raise self._text.error(f"two columns of {name} are called {column}", node)
-            seen.add(fold_name(column or ""))
+            seen.add(fold_name(column))
         return query.relation(alias, name)
 
     def _put(self, scope: NameScope, node: exp.Expr, sql: str, relation: Relation) -> str:
@@ -545,8 +552,14 @@ class SelectReader:
 
 
 def _terms(node: exp.Expr) -> list[exp.Expr]:
+    """The terms of ORDER BY. NULL and literals order nothing; whole numbers are columns of the result."""
     order = node.args.get("order")
-    return [] if order is None else order.expressions
+    return [] if order is None else [term for term in order.expressions if not _orders_nothing(term.this.unnest())]
+
+
+def _orders_nothing(node: exp.Expr) -> bool:
+    is_number = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+    return isinstance(node, (exp.Null, exp.Boolean, exp.Literal)) and not is_number
 
 
 def _directed(key: str, node: exp.Expr) -> str:

@@ -10,13 +10,13 @@ from sqlglot import exp, parse
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from strata_cdc.errors import QueryError, one_line
 from strata_cdc.schema.model.types import shown_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
 _COMMENT: Final = r"#[^\n]*|--(?=\s|\Z)[^\n]*|/\*(?!M?!).*?\*/"
 _ESCAPE: Final = r"\\[nrt\\'\"]"
@@ -35,13 +35,25 @@ _PARTS: Final = {
 }
 """Parts of SELECT that sqlglot calls otherwise."""
 _USUAL_PARTS: Final = frozenset({"this", "expression", "expressions"})
+_TEXT: Final = "text"
 
 
 class MomentDialect(MySQL):
     """MySQL's SQL with FOR SYSTEM_TIME, as MariaDB and SQL:2011 have it, and AS OF GTID."""
 
     class Parser(MySQLParser):
-        """Reads `FOR SYSTEM_TIME`, whose moments may be GTID sets: these are no expressions of MySQL."""
+        """Reads `FOR SYSTEM_TIME`, whose moments may be GTID sets: these are no expressions of MySQL. The expressions
+        of each SELECT know their texts, for `column_name`."""
+
+        def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+            return self._parse_csv(self._parse_column_of_result), None
+
+        def _parse_column_of_result(self) -> exp.Expr | None:
+            first = self._curr
+            item = self._parse_expression()
+            if item is not None:
+                item.meta[_TEXT] = self._find_sql(first, self._prev)
+            return item
 
         def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
             table = super()._parse_table(*args, **options)
@@ -94,6 +106,17 @@ class PipesDialect(MomentDialect):
         }
 
 
+def column_name(item: exp.Expr) -> str:
+    """How MySQL names an expression of a SELECT that is no column and has no alias: by its text, and a literal without
+    quotes and parentheses, NULL in upper case."""
+    inner = item.unnest()
+    if isinstance(inner, exp.Literal):
+        return shown_text(inner.name.lstrip(_BEFORE_NAMES))
+    if isinstance(inner, exp.Null):
+        return "NULL"
+    return shown_text(item.meta[_TEXT])
+
+
 class StatementText:
     """A statement.
 
@@ -109,7 +132,6 @@ class StatementText:
         self.text = text
         self._refuse_ambiguous(dialect)
         try:
-            self.tokens: Sequence[Token] = dialect().tokenize(text)
             trees = [tree for tree in parse(text, dialect=dialect) if tree is not None]
         except SqlglotError as error:
             errors = getattr(error, "errors", None) or [{}]
@@ -119,9 +141,6 @@ class StatementText:
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
         self.tree: exp.Query = trees[0]
-        self.unnamed: list[str] = self._unnamed_columns()
-        """The texts of the expressions of the first SELECT by which MySQL names the columns of the result; empty if
-        they are not known."""
 
     def _refuse_ambiguous(self, dialect: type[MySQL]) -> None:
         for match in _AMBIGUOUS.finditer(self.text):
@@ -172,56 +191,3 @@ class StatementText:
 
     def _shown(self, at: int) -> str:
         return one_line(self.text[at : at + _SHOWN])
-
-    def _unnamed_columns(self) -> list[str]:
-        written, first = self._written_columns(), self.tree
-        while isinstance(first, (exp.SetOperation, exp.Subquery)):
-            first = first.this
-        if len(written) != len(first.expressions):
-            return []
-        pairs = zip(written, first.expressions, strict=True)
-        return [text for text, item in pairs if not isinstance(item, (exp.Alias, exp.Column, exp.Star))]
-
-    def _written_columns(self) -> list[str]:
-        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name.
-
-        MySQL names a column of a result so if it has no other name; a text literal is called by its content.
-        """
-        columns: list[list[Token]] = []
-        held: list[Token] = []
-        for depth, token in self._from_first_select():
-            is_end = depth == 0 and token.token_type in _ENDS
-            if depth == 0 and (is_end or token.token_type is TokenType.COMMA):
-                columns.append(held)
-                held = []
-            if is_end:
-                break
-            if (depth, token.token_type) not in _BETWEEN_EXPRESSIONS:
-                held.append(token)
-        columns.append(held)
-        return [self._name(tokens) for tokens in columns if tokens]
-
-    def _name(self, tokens: Sequence[Token]) -> str:
-        if len(tokens) == 1 and tokens[0].token_type is TokenType.STRING:
-            return shown_text(tokens[0].text.lstrip(_BEFORE_NAMES))
-        return shown_text(self.text[tokens[0].start : tokens[-1].end + 1])
-
-    def _from_first_select(self) -> Iterator[tuple[int, Token]]:
-        """The tokens after the first SELECT that is not in parentheses, each with the number of parentheses around
-        it."""
-        depth, is_after = 0, False
-        for token in self.tokens:
-            depth -= token.token_type is TokenType.R_PAREN
-            if is_after:
-                yield depth, token
-            depth += token.token_type is TokenType.L_PAREN
-            is_after = is_after or (depth == 0 and token.token_type is TokenType.SELECT)
-
-
-_BETWEEN_EXPRESSIONS: Final = frozenset({(0, TokenType.COMMA), (0, TokenType.DISTINCT)})
-_ENDS: Final = frozenset(
-    {
-        TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT,
-        TokenType.UNION, TokenType.SEMICOLON, TokenType.FOR,
-    }
-)  # fmt: skip
