@@ -419,6 +419,17 @@ def test_hostile_names_and_values_come_back_byte_for_byte(world: UndoWorld, mode
         assert cursor.fetchall() == before
 
 
+def test_the_number_0_of_an_enum_is_a_key(world: UndoWorld) -> None:
+    world.server.run_sql("CREATE TABLE e (k ENUM('a', 'b') PRIMARY KEY, v INT); INSERT INTO e VALUES ('a', 1)", "shop")
+    before = world.rows("e", "k + 0, v")
+    gtids = world.changed("SET sql_mode = ''; INSERT INTO e VALUES ('', 2); UPDATE e SET v = v + 1")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert not report.skipped
+    world.execute(script)
+    assert world.rows("e", "k + 0, v") == before
+
+
 def test_lines_for_programs_are_the_same_script(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")

@@ -96,11 +96,7 @@ def condition(column: Column, value: Any) -> str:
         return f"{name} IS NULL"
     kind = parse_column_type(column.column_type)
     if kind.kind in LABELLED:
-        # The number, because labels are compared by the collation.
-        number = (
-            int(_verbatim(column, kind, value.text)) if isinstance(value, Verbatim) else _number_of(column, kind, value)
-        )
-        return f"CAST({name} AS UNSIGNED) <=> {number}"
+        return f"CAST({name} AS UNSIGNED) <=> {_compared_number(column, kind, value)}"
     if kind.kind in STRINGS:
         return _same_text(column, value)
     if kind.kind is TypeKind.JSON and isinstance(value, str):
@@ -117,7 +113,15 @@ def equality(column: Column, value: Any) -> str:
     Raises:
         InexactError: What the value was is not known.
     """
-    return f"{quoted(column.name)} = {literal(column, value)}"
+    kind = parse_column_type(column.column_type)
+    written = _compared_number(column, kind, value) if kind.kind in LABELLED else literal(column, value)
+    return f"{quoted(column.name)} = {written}"
+
+
+def _compared_number(column: Column, kind: ColumnType, value: Any) -> int:
+    """The number by which an ENUM or SET is compared, because labels are compared by the collation. It may be 0, which
+    is only not stored."""
+    return int(_verbatim(column, kind, value.text)) if isinstance(value, Verbatim) else _number_of(column, kind, value)
 
 
 # Texts ------------------------------------------------------------------------------------------
