@@ -7,6 +7,7 @@ import json
 import pymysql
 import pytest
 
+from strata_cdc.errors import Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import json_lines
@@ -124,6 +125,40 @@ def test_ddl_that_added_is_taken_back_if_nothing_is_lost(world: UndoWorld) -> No
     assert world.rows("t") == before
     assert shown(world, "shop.t") == definition
     assert "made" not in world.server.run_sql("SHOW TABLES", "shop")
+
+
+SWAPS = (
+    "CREATE TABLE n LIKE t; INSERT INTO n SELECT * FROM t; RENAME TABLE t TO b_old, n TO t",
+    "RENAME TABLE t TO b_old, u TO t; UPDATE t SET b = 9",
+    "RENAME TABLE t TO b_old; RENAME TABLE b_old TO t; ALTER TABLE t ADD COLUMN n INT",
+)
+
+
+@pytest.mark.parametrize("statements", SWAPS)
+def test_a_name_is_given_up_before_another_table_gets_it(world: UndoWorld, statements: str) -> None:
+    definition = begun(world, CREATE + ROWS + "CREATE TABLE u LIKE t; INSERT INTO u VALUES (7, 'seven', 7, 7)")
+    before = world.rows("t"), world.rows("u")
+    taken_back(world, world.changed(statements))
+    assert (world.rows("t"), world.rows("u")) == before
+    assert shown(world, "shop.t") == definition
+    assert world.server.run_sql("SHOW TABLES", "shop").split()[1:] == ["t", "u"]
+
+
+def test_a_name_that_another_table_has_is_refused(world: UndoWorld) -> None:
+    begun(world, CREATE + ROWS + "CREATE TABLE u LIKE t")
+    swapped = world.changed("RENAME TABLE t TO x, u TO t, x TO u")
+    world.publish()
+    with pytest.raises(Usage, match=r"shop.t cannot be called shop.u again"):
+        world.script(Choice(gtids=swapped))
+    renamed = world.changed("RENAME TABLE t TO y; UPDATE y SET b = 9")
+    world.publish()
+    script, _ = world.script(Choice(gtids=renamed))
+    world.changed("CREATE TABLE t (id INT PRIMARY KEY)")
+    now = world.rows("y")
+    done = world.run(script)
+    assert done.returncode != 0
+    assert b"1 table is called shop.t" in done.stdout + done.stderr
+    assert (world.rows("y"), world.rows("t")) == (now, [])
 
 
 def test_what_others_put_into_it_stays(world: UndoWorld) -> None:

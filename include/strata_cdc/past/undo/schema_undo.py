@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.errors import Usage
 from strata_cdc.past.timeline import TableEvent
 from strata_cdc.past.undo.columns import holds_all, is_settable
 from strata_cdc.past.undo.inverse_ddl import InverseDdl, inverse_ddl
@@ -18,8 +19,11 @@ from strata_cdc.past.undo.steps import Direction, SkippedError
 from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.past.timeline import ChangeSpan, TablePart, TableTimeline
     from strata_cdc.past.undo.choice import Choice
+    from strata_cdc.schema.model.definition import TableName
 
 _IN_UTC: Final = RowEffect(kind=EffectKind.CONVERT, time_zone="+00:00")
 """What the ALTER TABLE of a script does to values: its session has this time zone."""
@@ -50,6 +54,14 @@ class SchemaUndo(Struct, frozen=True):
         """The chosen statements."""
         return (*(inverse.event for inverse in self.inverses), *(refused.event for refused in self.refused))
 
+    @property
+    def last_name(self) -> TableName | None:
+        """What the table is called at the end; None if it is gone then."""
+        if self.now is None or any(inverse.drops_table for inverse in self.inverses):
+            return None
+        names = [inverse.rename_to for inverse in self.inverses if inverse.rename_to is not None]
+        return names[-1] if names else self.now.name
+
     def restoring(self, event: TableEvent) -> InverseDdl | None:
         """What takes a statement back, if it lost values."""
         return next((inverse for inverse in self.inverses if inverse.event == event and inverse.restored), None)
@@ -70,6 +82,29 @@ class SchemaUndo(Struct, frozen=True):
 
 
 _LAST: Final = 1 << 62
+
+
+def in_order_of_names(schemas: Iterable[SchemaUndo]) -> list[SchemaUndo]:
+    """The tables that go or get another name at the end, in an order in which each name is given up before another
+    table gets it.
+
+    Raises:
+        Usage: There is no such order.
+    """
+    names = {schema.now.name: schema for schema in schemas if schema.now is not None}
+    moving = {name: schema for name, schema in names.items() if schema.last_name != name}
+    ordered: list[SchemaUndo] = []
+    while moving:
+        name = next((name for name, schema in moving.items() if schema.last_name not in names), None)
+        if name is None:
+            name, schema = next(iter(moving.items()))
+            raise Usage(
+                f"{name} cannot be called {schema.last_name} again: that is the name of another table now",
+                remedy="Rename the tables as they should be; then choose the other changes, without this RENAME TABLE.",
+            )
+        del names[name]
+        ordered.append(moving.pop(name))
+    return ordered
 
 
 def schema_undo(

@@ -17,6 +17,7 @@ from strata_cdc.counted import counted
 from strata_cdc.past.undo.definition_guard import guard_lines
 from strata_cdc.past.undo.literals import condition, utf8_text
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
+from strata_cdc.past.undo.schema_undo import in_order_of_names
 from strata_cdc.past.undo.steps import Direction
 from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
 from strata_cdc.past.undo.undo import LISTED
@@ -343,8 +344,15 @@ def begin_with_locks(schemas: Sequence[SchemaUndo], now: Tables) -> Iterator[tup
 
 
 def last_checks(schemas: Sequence[SchemaUndo]) -> Iterator[tuple[str, str]]:
-    """The statements before COMMIT that look whether what goes is still what the DDL made of it."""
+    """The statements before COMMIT that look whether what goes is still what the DDL made of it, and whether names that
+    come back are free."""
+    given_up = {schema.now.name for schema in schemas if schema.now is not None}
     for schema in schemas:
+        name = schema.last_name
+        if name is not None and name not in given_up:
+            where = f"TABLE_SCHEMA = {utf8_text(name.database)} AND TABLE_NAME = {utf8_text(name.table)}"
+            query = f"SELECT COUNT(*) FROM information_schema.TABLES WHERE {where}"  # noqa: S608 - quoted names
+            yield from _count(query, f"table is called {name}")
         for inverse in schema.inverses:
             table = quoted_table(inverse.now.name)
             if inverse.drops_table:
@@ -358,8 +366,9 @@ def last_checks(schemas: Sequence[SchemaUndo]) -> Iterator[tuple[str, str]]:
 
 def last_ddl(schemas: Sequence[SchemaUndo]) -> Iterator[tuple[str, str]]:
     """The statements after COMMIT."""
-    for schema in schemas:
-        if any(inverse.drops_table for inverse in schema.inverses):
+    staying = [schema for schema in schemas if schema.now is not None and schema.last_name == schema.now.name]
+    for schema in (*staying, *in_order_of_names(schemas)):
+        if schema.last_name is None and schema.inverses:
             yield from _unless_failed(f"DROP TABLE {quoted_table(schema.inverses[0].now.name)}")
             continue
         clauses = list(_last_clauses(schema))
@@ -370,9 +379,9 @@ def last_ddl(schemas: Sequence[SchemaUndo]) -> Iterator[tuple[str, str]]:
 def _last_clauses(schema: SchemaUndo) -> Iterator[str]:
     for inverse in schema.inverses:
         yield from (f"DROP COLUMN {quoted(added.column.name)}" for added in inverse.added)
-    names = [inverse.rename_to for inverse in schema.inverses if inverse.rename_to is not None]
-    if names:
-        yield f"RENAME TO {quoted_table(names[-1])}"
+    name = schema.last_name
+    if name is not None and schema.now is not None and name != schema.now.name:
+        yield f"RENAME TO {quoted_table(name)}"
 
 
 def _count(query: str, what: str) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ from strata_cdc.past.timeline import Timelines
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
 from strata_cdc.past.undo.parents_first import parents_first
 from strata_cdc.past.undo.row_changes import LoggedChange
+from strata_cdc.past.undo.schema_undo import in_order_of_names
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
 from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps, origin_of
 from strata_cdc.schema.history.entry_rows import STREAM_ORDER
@@ -217,6 +218,8 @@ class ChangeScript:
     def _survey(self, stream: LandedStream, published: Published) -> None:
         for steps in self._tables:
             steps.survey()
+        # What the script does at its end is refused before anything of it is written.
+        in_order_of_names(steps.schema for steps in self._tables)
         self.report.notes += refuse_missing(self._choice, self._tables, stream, published)
         self.report.notes += [
             f"{steps.timeline.table} does not exist now: {counted(steps.lost_changes, 'change')} of it are not in this "
