@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 import strata_cdc
 from strata_cdc.cli.main import run
 from strata_cdc.clock import from_micros
-from strata_cdc.errors import PastUnknownError, QueryError, Usage
+from strata_cdc.errors import LakeUnavailableError, PastUnknownError, QueryError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.land_state import read_state
 from strata_cdc.landing.landed import LandedStream
@@ -245,6 +245,21 @@ def test_texts_whose_weights_are_not_known_fail_where_they_are_compared(world: P
     with pytest.raises(QueryError, match="several spellings"):
         rows(world, "SELECT name FROM shop.w WHERE id > 1 GROUP BY name")
     assert rows(world, "SELECT COUNT(DISTINCT name) FROM shop.w WHERE id > 1") == [(1,)]
+
+
+def test_a_damaged_page_of_a_mirror_is_named(world: PastWorld) -> None:
+    world.server.run_sql(f"{CREATE} INSERT INTO t VALUES (1, 'a', 1.5), (2, 'b', 2)", "shop")
+    world.publish()
+    world.update()
+    mirror = Mirror.open(world.lake, world.name, TableName("shop", "t"))
+    assert mirror is not None
+    [file] = Path(mirror.url).rglob("*.parquet")
+    content = bytearray(file.read_bytes())
+    content[4:8] = b"\xff" * 4
+    file.write_bytes(content)
+    with pytest.raises(LakeUnavailableError, match="cannot be read") as caught:
+        rows(world, "SELECT * FROM shop.t")
+    assert str(caught.value.file).endswith(file.name)
 
 
 def test_another_program_changed_the_mirror(world: PastWorld) -> None:

@@ -283,7 +283,7 @@ def names_in(urls: Iterable[str]) -> set[str]:
 
 
 class _Opened:
-    """A data file that is open for reading; a file that is gone is reported as such."""
+    """A data file that is open for reading; a file that is gone or damaged is reported as such."""
 
     def __init__(self, url: str, file: LiveFile) -> None:
         self._where = f"{url}/{file.path}"
@@ -291,17 +291,22 @@ class _Opened:
 
     def __enter__(self) -> pq.ParquetFile:
         files, path = arrow_file_system(self._where)
-        try:
-            self._file = pq.ParquetFile(path, filesystem=files)
-        except FileNotFoundError:
-            raise _gone(self._where) from None
-        except pa.ArrowInvalid as error:
-            raise DamagedFileError(f"a data file of the mirror cannot be read: {error}", file=self._where) from None
+        with lake_errors(self._where):
+            try:
+                self._file = pq.ParquetFile(path, filesystem=files)
+            except FileNotFoundError:
+                raise _gone(self._where) from None
+            except pa.ArrowInvalid as error:
+                raise DamagedFileError(f"a data file of the mirror cannot be read: {error}", file=self._where) from None
         return self._file
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if self._file is not None:
             self._file.close()
+        if isinstance(error, (OSError, pa.ArrowInvalid)):
+            # Parquet finds a damaged page when it reads it, and calls that an OSError, as storage does.
+            with lake_errors(self._where):
+                raise error
 
 
 def _gone(where: str) -> DamagedFileError:
