@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from strata_cdc.cli.main import run
-from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.errors import PastUnknownError, StrataError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.mirrors.dump.dump_table import DumpSettings
 from strata_cdc.mirrors.dump.dump_tables import dump_tables
@@ -293,6 +293,15 @@ def test_changes_that_are_not_published_may_be_chosen_and_are_refused(world: Und
     assert world.script(Choice(gtids=gtids))[1].changes == 3
     first = gtids.without([])
     assert gtids.without([first.text.replace("-4", "")] if first.of_mysql is not None else [first.text]).is_empty
+
+
+def test_without_a_store_nothing_is_said_of_tables(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = world.changed("UPDATE t SET a = 'x'")
+    world.publish()
+    (world.folder / "store.db").unlink()
+    with pytest.raises(StrataError, match="there is no store"):
+        world.script(Choice(gtids=gtids, tables=(T,)))
 
 
 def test_changes_are_chosen_by_the_text_of_their_statement(world: UndoWorld) -> None:

@@ -118,7 +118,7 @@ class ChangeScript:
             raise no_server(source.name)
         choice.require_limits()
         self._choice, self._limits = choice, limits
-        self._engine = engine = open_store(source.store_url, OnMissing.EMPTY)
+        self._engine = engine = open_store(source.store_url, OnMissing.REFUSE)
         timelines = Timelines(source.lake, source.name, engine)
         self._past = PastTables(source.lake, source.name, engine)
         changes = TableChanges(source.lake, timelines)
