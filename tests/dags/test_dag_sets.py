@@ -106,6 +106,17 @@ def test_what_would_be_ignored_is_refused(schedules, message):
         ('dags(globals(), sources="shop")', "sources is a list, and not a text: 'shop'"),
         ('dags(globals(), tags="t")', "tags is a list, and not a text: 't'"),
         ('dags(globals())\ndags(globals(), sources=["c"])', "this file has a DAG dump_tables already"),
+        (
+            'dags(globals(), sources=["a", "bb"])',
+            "the settings have no source 'bb': do you mean b? (there are: a, b, c)",
+        ),
+        *(
+            (
+                f'dags(globals(), schedules={{"ingest_binlog": "{text}"}})',
+                f"schedule '{text}' of ingest_binlog is no cron",
+            )
+            for text in ("@once", "*/5 * * *", "")
+        ),
     ],
 )
 def test_a_call_that_would_make_other_dags_is_refused(tmp_path, calls, message):
@@ -113,6 +124,11 @@ def test_a_call_that_would_make_other_dags_is_refused(tmp_path, calls, message):
     (tmp_path / "dags" / "mine.py").write_text(f"from strata_cdc.airflow import dags\n{calls}")
     (error,) = DagBag(dag_folder=str(tmp_path / "dags")).import_errors.values()
     assert message in error
+
+
+def test_settings_that_cannot_be_read_refuse_no_source(tmp_path):
+    (tmp_path / "settings.toml").write_text("[")
+    assert "my_ingest_binlog" in dags_of(tmp_path, 'dags(globals(), sources=["of_later"], prefix="my_")')
 
 
 def test_a_group_belongs_to_the_set_with_all_of_its_sources():

@@ -43,8 +43,9 @@ def dags(
         tags: Tags of each DAG, besides `strata`.
 
     Raises:
-        Usage: `schedules` names no DAG, or a DAG whose schedule cannot be chosen; a list is a text; or the file has a
-            DAG of such a name already.
+        Usage: `schedules` names no DAG, or a DAG whose schedule cannot be chosen, or has a text that is no cron
+            expression; a list is a text; the settings have no such source; or the file has a DAG of such a name
+            already.
     """
     # Imported here, and below: commands import this package's name without Airflow.
     from strata_cdc.airflow.all_dags import make_dags  # noqa: PLC0415  see above

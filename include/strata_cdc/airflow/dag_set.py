@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.sdk import DAG
 
-from strata_cdc.airflow.older import CronDataIntervalTimetable
+from strata_cdc.airflow.forms import known_sources
+from strata_cdc.airflow.older import AirflowException, CronDataIntervalTimetable
 from strata_cdc.airflow.steps import RETRIES
-from strata_cdc.errors import Usage
+from strata_cdc.errors import UnknownSourceError, Usage
 from strata_cdc.fields import nearest
 
 if TYPE_CHECKING:
@@ -44,11 +45,20 @@ class DagSet(msgspec.Struct, frozen=True):
     tags: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Refuses what would be ignored.
+        """Refuses what would be ignored, and sources that no run would find.
 
         Raises:
             Usage: There is no DAG of that name, or its schedule is not a matter of choice.
+            UnknownSourceError: The settings, if they can be read here, have no such source.
         """
+        known = known_sources()
+        for source in self.sources:
+            if known and source not in known:
+                raise UnknownSourceError(
+                    f"the settings have no source {source!r}{nearest(str(source), known)}",
+                    source=source,
+                    remedy="Correct its name in sources=[...], or add it to the settings.",
+                )
         for name in self.schedules:
             if name not in NAMES:
                 raise Usage(f"there is no DAG {name}{nearest(name, NAMES)}", remedy="Names have no prefix here.")
@@ -72,8 +82,7 @@ class DagSet(msgspec.Struct, frozen=True):
         """
         chosen = self.schedules.get(name, schedule)
         if isinstance(chosen, str):
-            # A plain cron expression makes runs without a span of time (Airflow 3: `create_cron_data_intervals`).
-            chosen = CronDataIntervalTimetable(chosen, timezone="UTC")
+            chosen = _timetable(name, chosen)
         return DAG(
             self.dag_id(name),
             schedule=chosen,
@@ -84,3 +93,17 @@ class DagSet(msgspec.Struct, frozen=True):
             tags=["strata", *self.tags],
             **options,
         )
+
+
+def _timetable(name: str, cron: str) -> CronDataIntervalTimetable:
+    """The timetable of a DAG; refuses what is no cron expression, `@once` and `@continuous` among it."""
+    # A plain cron expression makes runs without a span of time (Airflow 3: `create_cron_data_intervals`).
+    timetable = CronDataIntervalTimetable(cron, timezone="UTC")
+    try:
+        timetable.validate()
+    except AirflowException as error:
+        raise Usage(
+            f"the schedule {cron!r} of {name} is no cron expression: {error}",
+            remedy='Write one, as in "*/5 * * * *" or "@hourly", or None for runs that are started by hand.',
+        ) from None
+    return timetable

@@ -34,7 +34,7 @@ def source_field(sources: Sequence[str] = ()) -> Param:
     if len(sources) == 1:
         (alone,) = sources
         return Param(alone, type="string", enum=[alone], title="Source", description="This DAG has only this source.")
-    known = sources or _sources()
+    known = sources or known_sources()
     every = "all of this DAG" if sources else "all of the settings"
     only: dict[str, Any] = {"enum": [None, *known], "values_display": {"null": every}} if known else {}
     return Param(None, type=["null", "string"], title="Source", description=f"Empty: {every}.", **only)
@@ -134,7 +134,7 @@ def request_of(params: Mapping[str, Any], now: int) -> dict[str, Any]:
     return request
 
 
-def _sources() -> list[str]:
+def known_sources() -> list[str]:
     """Names of the settings' sources; none if the settings cannot be read here: the first step reports why."""
     if not are_given(os.environ):
         return []
@@ -168,7 +168,7 @@ def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
 def _check_together(given: Mapping[str, Any], now: int) -> None:
     has_span = _check_span(given.get("start"), given.get("end"), now)
     if given.get("gtid_set") and has_span:
-        raise Usage("a run takes a GTID set or a span of time, not both")
+        raise Usage("a run takes a GTID set or a span of time, not both", remedy="Leave one of them empty.")
 
 
 def _check_span(start: str | None, end: str | None, now: int) -> bool:
@@ -177,7 +177,7 @@ def _check_span(start: str | None, end: str | None, now: int) -> bool:
     if last is not None and last > now:
         raise Usage(f"{end} is in the future", remedy="Leave it out: a run takes everything up to now.")
     if first is not None and first >= (now if last is None else last):
-        raise Usage(f"there is no time between {start} and {end or 'now'}")
+        raise Usage(f"there is no time between {start} and {end or 'now'}", remedy="Let the span end after it begins.")
     return first is not None or last is not None
 
 
