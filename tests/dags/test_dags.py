@@ -181,6 +181,8 @@ WRONG = [
     ("gtid_set", 7, "GTID set"),
     ("gtid_set", "3e11fa47-71ca-11e1-9e33-c80aa9429562", "GTID set"),
     ("gtid_set", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-x", "GTID set"),
+    ("gtid_set", "3e11fa47-71ca-11e1-9e33-c80aa9429562:9-5", "is empty"),
+    ("gtid_set", " ", "is empty"),
     ("start", "yesterday", "time with a zone"),
     ("start", "2026-02-30T03:30:00Z", "time with a zone"),
     ("end", "2026-11-21T03:30:00", "time with a zone"),

@@ -6,11 +6,13 @@ import re
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from msgspec import structs
 
 from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.clock import to_micros
 from strata_cdc.config.settings import Source, SourceSettings
 from strata_cdc.errors import ErrorFacts, SchemaGapError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
@@ -22,6 +24,7 @@ from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.pipeline.publish.publish_interval import publish_interval
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
+from strata_cdc.runs.run_name import RunName
 from strata_cdc.store.database import open_store
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata_cdc.tracking.track_schema import track_landed
@@ -161,8 +164,16 @@ def test_transactions_can_be_asked_for_by_gtid(stream):
     report, plan = stream.plan(RunRequest(gtid_set=GtidSet.parse(str(last))))
     assert report.rows == 1
     assert (plan.intervals[0].first_seq, plan.intervals[0].last_seq) == (executed.last_seq - 1, executed.last_seq)
-    with pytest.raises(Usage, match="has landed"):
-        stream.plan(RunRequest(gtid_set=GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:5")))
+    for wanted, refusal in (("5", "has landed"), ("9-5", "the GTID set is empty")):
+        with pytest.raises(Usage, match=refusal):
+            stream.plan(RunRequest(gtid_set=GtidSet.parse(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:{wanted}")))
+
+
+def test_a_span_that_begins_in_the_year_1_gives_the_run_a_name_that_can_be_read(stream):
+    stream.live(LIFE)
+    report, _ = stream.plan(RunRequest(to_micros(datetime(1, 1, 1, tzinfo=UTC))))
+    assert report.run.startswith("00010101T000000Z-")
+    assert str(RunName.parse(report.run)) == report.run
 
 
 def test_tables_can_be_chosen_by_the_request_and_left_out_by_the_settings(stream):

@@ -44,7 +44,7 @@ def check_time(value: object) -> None:
 
 
 def check_gtid_set(value: object) -> None:
-    """A GTID set, or nothing.
+    """A GTID set with transactions in it, or nothing.
 
     Raises:
         Usage: It is neither.
@@ -53,9 +53,12 @@ def check_gtid_set(value: object) -> None:
     if value is not None and not isinstance(value, str):
         raise Usage(f"{_shown(value)} is no GTID set", remedy=remedy)
     try:
-        parse_executed(value or "")
+        wanted = parse_executed(value or "")
     except InvalidGtidSetError as error:
         raise Usage(f"{_shown(value)} is no GTID set: {error.message}", remedy=remedy) from None
+    # As for a server, 9-5 is a range without a number in it.
+    if value and not wanted:
+        raise Usage(f"the GTID set {_shown(value)} is empty", remedy=remedy)
 
 
 def check_tables(value: object) -> None:

@@ -62,7 +62,9 @@ class RunName(Struct, frozen=True):
 
 
 def _moment(micros: int) -> str:
-    return f"{from_micros(micros):{_MOMENT}}Z"
+    moment = from_micros(micros)
+    # The year by itself: glibc does not fill it up to four digits, and a span may begin in the year 1.
+    return f"{moment.year:04}{moment:%m%dT%H%M%S}Z"
 
 
 def _micros(text: str) -> int | None:

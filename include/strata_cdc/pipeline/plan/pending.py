@@ -470,6 +470,8 @@ def _bytes_of(stream: LandedStream, interval: Interval) -> int:
 
 def _span_of(wanted: Executed, stream: LandedStream) -> TimeSpan:
     """The time from the first to the last of some transactions; other transactions may be between them."""
+    if not wanted:
+        raise Usage("the GTID set is empty: it names no transaction", source=stream.source)
     times: list[int] = []
     for segment in stream.segments:
         summary = segment.summary
