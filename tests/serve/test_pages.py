@@ -356,7 +356,12 @@ def test_two_versions_are_compared_with_columns_followed_through_their_names(cli
 
 @pytest.mark.parametrize(
     ("looked_for", "found"),
-    [("MAIL", "RENAME COLUMN email TO mail"), ("gone", "CREATE TABLE gone"), ("'old'", "ENUM('new','old')")],
+    [
+        ("MAIL", "RENAME COLUMN email TO mail"),
+        ("gone", "CREATE TABLE gone"),
+        ("'old'", "ENUM('new','old')"),
+        ("create d", "UTC CREATE DATABASE d"),
+    ],
 )
 def test_search_finds_statements_and_tables_that_are_gone(client, looked_for, found):
     assert found in text(client.get("/search", params={"source": "s", "text": looked_for}))
@@ -372,6 +377,7 @@ def test_search_takes_wildcards_as_they_are(client):
 def test_a_run_shows_what_changed_in_it(client):
     said = text(client.get("/run", params={"dag_id": "d", "run_id": "known"}))
     assert "ALTER TABLE customers ADD COLUMN phone" in said
+    assert "UTC CREATE DATABASE d" in said
     assert "d.clients 120 120 published" in said
     assert "planned nothing yet" in text(client.get("/run", params={"dag_id": "d", "run_id": "empty"}))
 
