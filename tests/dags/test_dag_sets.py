@@ -126,8 +126,13 @@ def test_a_call_that_would_make_other_dags_is_refused(tmp_path, calls, message):
     assert message in error
 
 
-def test_settings_that_cannot_be_read_refuse_no_source(tmp_path):
-    (tmp_path / "settings.toml").write_text("[")
+@pytest.mark.parametrize("at", ["settings that cannot be read", "a task"])
+def test_settings_that_may_be_others_refuse_no_source(tmp_path, monkeypatch, at):
+    """The first step of a run says that there is no such source."""
+    if at == "a task":
+        monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "list_sources")
+    else:
+        (tmp_path / "settings.toml").write_text("[")
     assert "my_ingest_binlog" in dags_of(tmp_path, 'dags(globals(), sources=["of_later"], prefix="my_")')
 
 

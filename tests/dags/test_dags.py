@@ -261,6 +261,9 @@ def test_a_source_is_chosen_from_those_of_the_settings(tmp_path, monkeypatch):
     assert field.resolve("shop") == "shop"
     with pytest.raises(ParamValidationError, match="'nope' is not one of"):
         field.resolve("nope")
+    with monkeypatch.context() as in_a_task:
+        in_a_task.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "list_sources")
+        assert source_field().resolve("gone") == "gone", "the settings had it when the run was requested"
     (tmp_path / "strata.toml").write_text("lake = ")
     assert "enum" not in source_field().schema
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param
+from airflow.sdk import Param, get_parsing_context
 
 from strata_cdc.clock import from_micros
 from strata_cdc.config.engines import ENGINES
@@ -135,8 +135,12 @@ def request_of(params: Mapping[str, Any], now: int) -> dict[str, Any]:
 
 
 def known_sources() -> list[str]:
-    """Names of the settings' sources; none if the settings cannot be read here: the first step reports why."""
-    if not are_given(os.environ):
+    """Names of the settings' sources; none if the settings cannot be read here: the first step reports why.
+
+    None, too, where a file is read for a task: the settings may have lost a source since its run was requested. The
+    first step says so, once; Airflow would end the task's process before it, and start it again three times.
+    """
+    if not are_given(os.environ) or get_parsing_context().task_id is not None:
         return []
     try:
         return sorted(load_settings(os.environ).sources)

@@ -350,7 +350,11 @@ class Settings:
         settings = self.sources.get(name)
         if settings is None:
             known = ", ".join(sorted(self.sources)) or "none"
-            raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
+            raise UnknownSourceError(
+                f"there is no source {name!r}; the settings have: {known}",
+                source=name,
+                remedy="Name one of them, or add it to the settings.",
+            )
         address = None if settings.kind == TICDC else self._address(name, settings, settings.connection)
         store_url = settings.store
         if settings.store_connection and settings.store_connection != settings.connection:
