@@ -14,6 +14,7 @@ from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import SchemaMismatchError, Usage
 from strata_cdc.mirrors.dump.manifest import Chunk
 from strata_cdc.mirrors.dump.snapshot import SnapshotReader
+from strata_cdc.schema.live.masking import REMEDY, masked_columns, shown_masked
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.verbatim import verbatim_names
 
@@ -60,6 +61,7 @@ class TableReader:
 
     Raises:
         SourceSettingsError: The server has no GTIDs, or no binlog.
+        Usage: A column has a masking policy.
         pymysql.err.MySQLError: The server refuses, or disconnects.
     """
 
@@ -80,6 +82,9 @@ class TableReader:
         self.estimate = self._estimated()
         self._chunk_bytes = chunk_bytes
         self._columns = self._shown_columns()
+        masked = masked_columns(connection, manifest.name)
+        if masked:
+            raise Usage(shown_masked(masked), table=str(manifest.name), remedy=REMEDY)
 
     def read_chunk(self) -> Chunk:
         """Reads the next chunk and notes it in the manifest.
@@ -102,8 +107,7 @@ class TableReader:
             raise TableAlteredError(error.message) from error
 
     def _read_chunk(self) -> Chunk:
-        if self._shown_columns() != self._columns:
-            raise TableAlteredError("its columns are others")
+        self._refuse_altered()
         bounds = self._begin()
         names = tuple(state_schema(self._definition).names)
         border = self._key.columns if self._key else ()
@@ -115,11 +119,17 @@ class TableReader:
         name = f"chunk-{number:06}.arrow"
         self._folder.write(name, rows.schema, rows)
         self._snapshot.end()
+        # A masking policy that came before the read is in no definition.
+        self._refuse_altered()
         is_last = self._key is None or rows.rows < most
         chunk = Chunk(name, rows.rows, rows.bytes, bounds, () if is_last else rows.border or (), rows.invalid)
         self.manifest = self.manifest.with_chunk(chunk, is_last=is_last)
         self._folder.save(self.manifest)
         return chunk
+
+    def _refuse_altered(self) -> None:
+        if self._shown_columns() != self._columns:
+            raise TableAlteredError("its columns are others")
 
     def _begin(self) -> ReadBounds:
         if self._key is not None:

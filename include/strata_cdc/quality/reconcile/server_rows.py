@@ -23,6 +23,7 @@ from strata_cdc.position.binlog_position import ServerPosition
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.reconcile.literals import border_of
 from strata_cdc.schema.live.engine import read_definition
+from strata_cdc.schema.live.masking import REMEDY, masked_columns, shown_masked
 from strata_cdc.tables.convert import exact_schema
 from strata_cdc.tables.verbatim import verbatim_names
 
@@ -141,9 +142,12 @@ class ServerRows:
         """The table as it is now; None if there is no such table.
 
         Raises:
-            UnreadableTableError: The server cannot show its definition.
+            UnreadableTableError: The server cannot show its definition, or what is stored in its columns.
         """
         with self._errors():
+            masked = masked_columns(self._connection, name)
+            if masked:
+                raise UnreadableTableError(shown_masked(masked), remedy=REMEDY)
             return read_definition(self._connection, name)
 
     def whole(self, name: TableName, definition: TableDefinition) -> Iterator[pa.Table]:

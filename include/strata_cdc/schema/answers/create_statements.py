@@ -136,6 +136,7 @@ _NOT_STORED: Final = {
     r"\bCOMMENT\s*=|\)[^()]*\bCOMMENT\s*'": "comments of the table and of its keys",
     r"\bAUTO_INCREMENT\s*=?\s*\d": "AUTO_INCREMENT of the table",
     r"\b(?:COLUMN_FORMAT|STORAGE\s+(?:DISK|MEMORY))\b": "COLUMN_FORMAT and STORAGE",
+    r"\bMASKING\s+POLICY\b": "masking policies",
     r"\bUSING\s+(?:BTREE|HASH)\b|\bKEY_BLOCK_SIZE\b|\bWITH\s+PARSER\b": "options of keys",
     r"\b(?:STATS_\w+|CHECKSUM|DELAY_KEY_WRITE|PACK_KEYS|MIN_ROWS|MAX_ROWS|AVG_ROW_LENGTH|COMPRESSION|ENCRYPTION"
     r"|TABLESPACE|(?:DATA|INDEX)\s+DIRECTORY|INSERT_METHOD|UNION)\b": "further options of the table",

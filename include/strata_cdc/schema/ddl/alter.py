@@ -35,7 +35,7 @@ from strata_cdc.schema.ddl.changes import (
     TableOptions,
     WrittenColumn,
 )
-from strata_cdc.schema.ddl.columns import read_column, read_default
+from strata_cdc.schema.ddl.columns import read_column, read_default, skip_masking_policy
 from strata_cdc.schema.ddl.create import column_keys, read_period
 from strata_cdc.schema.ddl.keys import key_is_next, read_constraint_or_key
 from strata_cdc.schema.ddl.options import read_alter_option, read_partitioning
@@ -242,7 +242,11 @@ class _Steps:
 
     def alter_column(self, name: str, *, conditional: bool) -> None:
         cursor = self.cursor
-        if cursor.accept("DROP"):
+        if cursor.take_all("DROP", "MASKING", "POLICY"):
+            return
+        if cursor.take_all("SET", "MASKING"):
+            skip_masking_policy(cursor)
+        elif cursor.accept("DROP"):
             cursor.expect("DEFAULT")
             self.append(SetDefault(name, None), conditional=conditional)
         elif cursor.take_all("SET", "DEFAULT"):

@@ -122,6 +122,18 @@ def _skip_value(cursor: TokenCursor) -> _Attribute:
     return {}
 
 
+def _masking(cursor: TokenCursor) -> _Attribute:
+    """MASKING POLICY x: who sees which value (MySQL 9.7, WL#16525). What is stored and logged is the same for all."""
+    skip_masking_policy(cursor)
+    return {}
+
+
+def skip_masking_policy(cursor: TokenCursor) -> None:
+    """Skips what follows MASKING: POLICY and its name."""
+    cursor.expect("POLICY")
+    cursor.name()
+
+
 def _srid(cursor: TokenCursor) -> _Attribute:
     return {"srid": cursor.integer()}
 
@@ -201,6 +213,7 @@ _ATTRIBUTES = {
     "STORAGE": _skip_value,
     "ENGINE_ATTRIBUTE": _skip_value,
     "SECONDARY_ENGINE_ATTRIBUTE": _skip_value,
+    "MASKING": _masking,
     "SRID": _srid,
     "REF_SYSTEM_ID": _skip_value,
     "WITH": _with,

@@ -24,6 +24,7 @@ from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
 from strata_cdc.schema.live.exact_texts import ExactTexts
 from strata_cdc.schema.live.grants import PARTIAL_REVOKES, Grants, Sight
+from strata_cdc.schema.live.masking import MASKED
 from strata_cdc.schema.live.names import TABLE_TYPES
 from strata_cdc.schema.model.charsets import charset_of_collation, collation_named
 from strata_cdc.schema.model.create_sql import quoted
@@ -148,6 +149,7 @@ PAGE_TABLES: Final = 250
 """Number of tables whose columns are read with one query: limits memory here and on the server."""
 _LOCK_WAIT_SECONDS = 5
 _ATOMIC_SINCE = (8, 0, 0)
+_EXTRA: Final = 6
 """Since 8.0 information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
 
 _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
@@ -227,7 +229,7 @@ class _Dictionary:
                 definitions, doubtful = read_written(self._connection, names, self.server.flavour)
                 self._texts.doubtful.update(doubtful)
                 return self._texts.complete(definitions)
-        columns = self._columns_of(names)
+        columns, masked = self._columns_of(names)
         keys = self._keys_of(names)
         definitions = {
             listed.name: TableDefinition(
@@ -242,9 +244,12 @@ class _Dictionary:
             if listed.name in columns
         }
         with _server_errors():
-            return self._texts.complete(definitions)
+            return self._texts.complete(definitions, masked)
 
-    def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
+    def _columns_of(
+        self, names: Sequence[TableName]
+    ) -> tuple[dict[TableName, list[Column]], set[tuple[TableName, str]]]:
+        """The columns of tables, and those of them that have a masking policy."""
         srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
         query = (
             "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, "  # noqa: S608 - constants and %s only
@@ -253,9 +258,13 @@ class _Dictionary:
             "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
         )
         columns: dict[TableName, list[Column]] = {}
-        for database, table, *column in self._rows(query, _names_values(names)):
-            columns.setdefault(TableName(database, table), []).append(_column(column))
-        return columns
+        masked: set[tuple[TableName, str]] = set()
+        for database, table, *row in self._rows(query, _names_values(names)):
+            name, column = TableName(database, table), _column(row)
+            columns.setdefault(name, []).append(column)
+            if MASKED in str(row[_EXTRA]):
+                masked.add((name, column.name))
+        return columns, masked
 
     def _keys_of(self, names: Sequence[TableName]) -> dict[TableName, list[Key]]:
         newer = "IS_VISIBLE, EXPRESSION" if self.server.flavour.is_mysql(8, 0, 13) else "'YES', NULL"

@@ -25,7 +25,7 @@ from strata_cdc.schema.model.types import LABELLED, Family, TypeKind, parse_colu
 from strata_cdc.schema.replay.catalog import Catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from strata_cdc.schema.model.definition import Column, TableName
 
@@ -96,14 +96,23 @@ class ExactTexts:
         """Why the exact texts of a table cannot be read, if information_schema has lost some of them."""
         self.has_asked = False
 
-    def complete(self, page: Mapping[TableName, TableDefinition]) -> dict[TableName, TableDefinition]:
+    def complete(
+        self, page: Mapping[TableName, TableDefinition], masked: Collection[tuple[TableName, str]] = ()
+    ) -> dict[TableName, TableDefinition]:
         """The definitions with exact labels and defaults.
+
+        Args:
+            masked: Columns with a masking policy. A query has what the policy makes of them, not what they are.
 
         Raises:
             pymysql.err.MySQLError: The connection to the server was lost.
         """
         by_table: dict[TableName, dict[str, Column]] = defaultdict(dict)
-        questions = [question for name, definition in page.items() for question in _questions(name, definition)]
+        every = [question for name, definition in page.items() for question in _questions(name, definition)]
+        questions = [question for question in every if (question.table, question.column.name) not in masked]
+        for question in every:
+            if (question.table, question.column.name) in masked:
+                self._refuse(question, "it has a masking policy")
         for at in range(0, len(questions), _COLUMNS_AT_ONCE):
             for question, texts in self._answers(questions[at : at + _COLUMNS_AT_ONCE]):
                 columns = by_table[question.table]
@@ -160,9 +169,14 @@ class ExactTexts:
             if len(batch) > 1:
                 for question in batch:
                     yield from self._answers([question])
-            elif _may_be_lost(batch[0].column):
-                message = f"characters of column {batch[0].column.name} are not known: information_schema shows `?`"
-                self.doubtful[batch[0].table] = f"{message} for them, and {reason}"
+            else:
+                self._refuse(batch[0], reason)
+
+    def _refuse(self, question: _Asked, reason: str) -> None:
+        """Leaves what information_schema shows, unless it may have lost something."""
+        if _may_be_lost(question.column):
+            message = f"characters of column {question.column.name} are not known: information_schema shows `?`"
+            self.doubtful[question.table] = f"{message} for them, and {reason}"
 
     def _ask(self, batch: Sequence[_Asked]) -> list[tuple[_Asked, list[bytes | None]]]:
         self.has_asked = True

@@ -1,0 +1,38 @@
+"""Masking policies of columns (MySQL 9.7, WL#16525): by them, a SELECT has other values than are stored, each user's
+own. The binlog has what is stored.
+Not here: the DDL that gives a column a policy (`schema/ddl/`), who reads rows (`mirrors/dump/`, `quality/reconcile/`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pymysql
+
+    from strata_cdc.schema.model.definition import TableName
+
+MASKED: Final = "MASKING POLICY"
+"""In `EXTRA` of information_schema.COLUMNS."""
+
+
+def masked_columns(connection: pymysql.Connection[Any], name: TableName) -> list[str]:
+    """The columns of a table that have a masking policy now. Raises what PyMySQL raises."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s "
+            "AND LOCATE(%s, EXTRA) ORDER BY ORDINAL_POSITION",
+            (name.database, name.table, MASKED),
+        )
+        return [str(column) for (column,) in cursor.fetchall()]
+
+
+def shown_masked(columns: list[str]) -> str:
+    """Why the rows of a table with such columns cannot be read from the server."""
+    return f"a SELECT does not have what is stored in column {', '.join(columns)}: there is a masking policy"
+
+
+REMEDY: Final = (
+    "Take the policy away while the rows are read (ALTER TABLE ... ALTER COLUMN ... DROP MASKING POLICY). Changes are "
+    "decoded as they were stored, whatever policies there are."
+)
