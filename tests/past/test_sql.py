@@ -103,6 +103,8 @@ def test_a_moment_is_the_last_transaction_up_to_a_time(world: PastWorld) -> None
         assert rows(world, "SELECT COUNT(*) FROM shop.t", earlier) == [(seq - 3,)]
     with pytest.raises(PastUnknownError, match="may have been committed"):
         rows(world, "SELECT COUNT(*) FROM shop.t", "2200-01-01 00:00:00")
+    with pytest.raises(Usage, match="the moment is blank"):
+        rows(world, "SELECT COUNT(*) FROM shop.t", " ")
     # Nothing was committed since, and the landing of an idle server shows that.
     world.publish()
     landing = read_state(world.lake, world.name)

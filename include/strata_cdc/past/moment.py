@@ -56,8 +56,11 @@ def point_of(text: str) -> MomentPoint:
             prints as `gtid_executed` or `gtid_current_pos`.
 
     Raises:
-        Usage: It is none of these.
+        Usage: It is none of these; or it is blank, as a variable of a shell that is not set: to a server that is the
+            set of no transaction.
     """
+    if not text.strip():
+        raise Usage("the moment is blank", remedy="Leave it out for the newest state, or name a time or a GTID set.")
     if _LOOKS_LIKE_TIME.match(text):
         return parse_time(text)
     if text.lower().startswith(_INTERVAL):

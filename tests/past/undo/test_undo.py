@@ -267,6 +267,8 @@ def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
         Choice((T,), gtids, where="a = 'TWO'"),
     ):
         assert world.script(choice)[1].changes == 1, choice
+    with pytest.raises(Usage, match="no time is between 1970-01-01 00:00:02"):
+        world.script(Choice((T,), since=2_000_000, until=1_000_000))
     with pytest.raises(Usage, match="it is not clear which changes"):
         world.script(Choice((T,)))
     with pytest.raises(Usage, match="no change is chosen"):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from strata_cdc.clock import from_micros
 from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, Usage
 from strata_cdc.past.change_filters import ConditionFilter, EveryOf, KeyFilter, ReadFirst
 from strata_cdc.past.row_paths import key_columns_of, key_of_words
@@ -114,11 +115,16 @@ class Choice(Struct, frozen=True):
     """A part of the text of the client's statement, in any case."""
 
     def require_limits(self) -> None:
-        """Refuses a choice of everything that ever happened.
+        """Refuses a choice of everything that ever happened, and of nothing.
 
         Raises:
-            Usage: Neither transactions nor a time are given.
+            Usage: Neither transactions nor a time are given; or the last time is before the first.
         """
+        if self.since is not None and self.until is not None and self.until < self.since:
+            raise Usage(
+                f"no time is between {from_micros(self.since)} and {from_micros(self.until)}",
+                remedy="The first time (`--from`) is not after the last one (`--to`).",
+            )
         if self.gtids is None and self.since is None:
             raise Usage(
                 "it is not clear which changes",
