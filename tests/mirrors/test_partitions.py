@@ -185,3 +185,29 @@ def test_an_exchange_with_a_table_without_a_mirror_is_read_again(server: MysqlSe
     assert waits.needs_dump or waits.behind is None
     if waits.behind is None:
         world.assert_equal()
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "RANGE COLUMNS (at) (PARTITION p0 VALUES LESS THAN ('2020-01-01 00:00:00+05:00'),"
+        " PARTITION p1 VALUES LESS THAN (MAXVALUE))",
+        "RANGE (TO_DAYS(at)) (PARTITION p0 VALUES LESS THAN (TO_DAYS('2020-01-01 00:00:00+05:00')),"
+        " PARTITION p1 VALUES LESS THAN MAXVALUE)",
+    ],
+)
+def test_a_bound_in_another_time_zone(server: MysqlServer, tmp_path: Path, clause: str) -> None:
+    """The server converts it to the session's."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path)
+    server.run_sql(
+        f"SET time_zone = '+02:00'; CREATE TABLE t (at DATETIME PRIMARY KEY) PARTITION BY {clause};"
+        "INSERT INTO t VALUES ('2019-12-30'), ('2019-12-31 20:30:00'), ('2019-12-31 21:30:00'), ('2020-01-02')",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    server.run_sql("ALTER TABLE t TRUNCATE PARTITION p0", "shop")
+    world.publish()
+    [waits] = [one for one in world.update().mirrors if one.behind]
+    assert (waits.table, waits.needs_dump) == ("shop.t", True)

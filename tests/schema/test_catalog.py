@@ -53,6 +53,16 @@ def test_a_chain_of_renames_tells_where_a_table_came_from():
     assert [change.name.table for change in changes if change.definition is None] == ["a_new"]
 
 
+@pytest.mark.parametrize("zone", ["SYSTEM", "Europe/Berlin", None])
+def test_a_distance_from_utc_is_known_with_the_offset_of_the_session(zone: str | None):
+    context = replace(D, time_zone=zone)
+    statement = "CREATE TABLE t (a DATETIME DEFAULT '2020-01-01 00:00:00{}')"
+    [change] = run(started(), statement.format("+05:30"), context=context)
+    assert "depends on the session's time zone" in str(change.gap)
+    [change] = run(started(), statement.format(""), context=context)
+    assert change.gap is None
+
+
 def test_nothing_changes_nothing():
     catalog = started("CREATE TABLE t (a INT)")
     for statement in ("ALTER TABLE t ENGINE = InnoDB, FORCE", "CREATE TABLE IF NOT EXISTS t (b INT)"):

@@ -153,6 +153,8 @@ def _moment(value: Value, kind: ValueClass, column: Column) -> int:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
     except ValueError as error:
         raise _unknown(column, f"{value!r} is no plain date") from error
+    if moment.tzinfo is not None:
+        raise _unknown(column, f"{value!r} is converted to the session's time zone")
     if kind is ValueClass.DATE:
         if moment.time() != datetime.min.time():
             raise _unknown(column, f"{value!r} is no date")

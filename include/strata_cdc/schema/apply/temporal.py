@@ -3,11 +3,14 @@ Not here: CURRENT_TIMESTAMP, which is kept as a function (`columns.py`)."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from strata_cdc.errors import DdlError
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
+from strata_cdc.schema.model.time_zones import offset_of
 from strata_cdc.schema.model.types import ColumnType, TypeKind
 
 if TYPE_CHECKING:
@@ -16,10 +19,17 @@ if TYPE_CHECKING:
 _NO_ZERO_IN_DATE = 0x800000
 _TIME_TRUNCATE_FRACTIONAL = 1 << 32
 _TIME_ROUND_FRACTIONAL = 1 << 34  # MariaDB (sql/sql_class.h)
+_DISPLACED: Final = re.compile(r"(.*[\d.])([+-])(\d\d):(\d\d)", re.ASCII | re.DOTALL)
+_DISPLACED_SINCE: Final = (8, 0, 19)
+_PARTS_OF_TIME: Final = 6
 
 
 def temporal_text(literal: Literal, column_type: ColumnType, context: DdlContext) -> str:
-    """The value as the server prints it; the literal's own text if it is not a known form of a date or time."""
+    """The value as the server prints it; the literal's own text if it is not a known form of a date or time.
+
+    Raises:
+        DdlError: It depends on the session's time zone, whose offset then is not known.
+    """
     text = str(literal.number()) if literal.kind in {LiteralKind.HEX, LiteralKind.BITS} else literal.text.strip()
     kind = column_type.kind
     if literal.kind is not LiteralKind.TEXT and kind in {TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP}:
@@ -27,7 +37,10 @@ def temporal_text(literal: Literal, column_type: ColumnType, context: DdlContext
     if kind is TypeKind.YEAR:
         return _year(text, is_number=literal.kind is not LiteralKind.TEXT)
     rounding = ROUND_HALF_UP if _rounds(context) else ROUND_DOWN
+    displaced = _DISPLACED.fullmatch(text) if context.flavour.is_mysql(*_DISPLACED_SINCE) else None
     try:
+        if displaced is not None:
+            text = _in_session_zone(displaced, column_type, rounding, context)
         if kind is TypeKind.TIME:
             return _time(text, column_type, rounding)
         return _date_and_time(text, column_type, rounding, allows_zero=not context.sql_mode & _NO_ZERO_IN_DATE)
@@ -74,6 +87,27 @@ def _date_and_time(text: str, column_type: ColumnType, rounding: str, *, allows_
         later = datetime(year, month, day, hour, minute, second) + timedelta(seconds=carry)  # noqa: DTZ001 - no zone
         year, month, day, hour, minute, second = later.timetuple()[:6]
     return f"{year:04d}-{month:02d}-{day:02d} {hour:02d}:{minute:02d}:{second:02d}{decimals}"
+
+
+def _in_session_zone(match: re.Match[str], column_type: ColumnType, rounding: str, context: DdlContext) -> str:
+    """A date and time that ends with its distance from UTC, as `+05:30`, in the time zone of the session, which is
+    logged. With fewer parts the end is no distance (sql-common/my_time.cc, `str_to_datetime`)."""
+    runs, fraction = _runs(match[1])
+    if len(runs) < _PARTS_OF_TIME:
+        return match[0]
+    # Rounding up to a whole second loses the distance (measured with 9.7.4).
+    if column_type.kind in {TypeKind.DATETIME, TypeKind.TIMESTAMP} and _rounded(fraction, column_type, rounding)[0]:
+        return match[1]
+    offset = offset_of(context.time_zone)
+    if offset is None:
+        zone = context.time_zone or "unknown"
+        raise DdlError(f"what {match[0]!r} is depends on the session's time zone, whose offset is not known ({zone})")
+    year, month, day, hour, minute, second = (int(run) for run in runs[:_PARTS_OF_TIME])
+    year = _century(year) if len(runs[0]) == 2 else year
+    local = datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - no zone
+    distance = timedelta(hours=int(match[3]), minutes=int(match[4]))
+    moment = local - (distance if match[2] == "+" else -distance) + timedelta(seconds=offset)
+    return f"{moment.isoformat(' ')}.{fraction or 0}"
 
 
 def _runs(text: str) -> tuple[list[str], str]:

@@ -262,6 +262,8 @@ def _computed(cursor: TokenCursor, function: str, text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         cursor.fail(f"{text!r} is no plain date")
+    if moment.tzinfo is not None:
+        cursor.fail(f"{text!r} is converted to the session's time zone")
     if function == "YEAR":
         return moment.year
     if function == "TO_DAYS":
