@@ -14,7 +14,7 @@ from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import SchemaMismatchError, Usage
 from strata_cdc.mirrors.dump.manifest import Chunk
 from strata_cdc.mirrors.dump.snapshot import SnapshotReader
-from strata_cdc.schema.live.masking import REMEDY, masked_columns, shown_masked
+from strata_cdc.schema.live.masking import refuse_masked
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.verbatim import verbatim_names
 
@@ -82,9 +82,7 @@ class TableReader:
         self.estimate = self._estimated()
         self._chunk_bytes = chunk_bytes
         self._columns = self._shown_columns()
-        masked = masked_columns(connection, manifest.name)
-        if masked:
-            raise Usage(shown_masked(masked), table=str(manifest.name), remedy=REMEDY)
+        refuse_masked(connection, manifest.name)
 
     def read_chunk(self) -> Chunk:
         """Reads the next chunk and notes it in the manifest.

@@ -149,8 +149,9 @@ PAGE_TABLES: Final = 250
 """Number of tables whose columns are read with one query: limits memory here and on the server."""
 _LOCK_WAIT_SECONDS = 5
 _ATOMIC_SINCE = (8, 0, 0)
-_EXTRA: Final = 6
 """Since 8.0 information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
+_EXTRA: Final = 6
+"""The place of `EXTRA` among what is read of a column."""
 
 _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
 _ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)

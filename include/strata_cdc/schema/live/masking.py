@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from strata_cdc.errors import Usage
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pymysql
 
     from strata_cdc.schema.model.definition import TableName
@@ -27,7 +31,18 @@ def masked_columns(connection: pymysql.Connection[Any], name: TableName) -> list
         return [str(column) for (column,) in cursor.fetchall()]
 
 
-def shown_masked(columns: list[str]) -> str:
+def refuse_masked(connection: pymysql.Connection[Any], name: TableName) -> None:
+    """Refuses a table of which a SELECT does not have what is stored. Raises what PyMySQL raises.
+
+    Raises:
+        Usage: A column has a masking policy now.
+    """
+    masked = masked_columns(connection, name)
+    if masked:
+        raise Usage(shown_masked(masked), table=str(name), remedy=REMEDY)
+
+
+def shown_masked(columns: Sequence[str]) -> str:
     """Why the rows of a table with such columns cannot be read from the server."""
     return f"a SELECT does not have what is stored in column {', '.join(columns)}: there is a masking policy"
 

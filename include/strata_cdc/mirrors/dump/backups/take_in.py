@@ -22,7 +22,7 @@ from strata_cdc.mirrors.dump.snapshot import refuse_inconsistent
 from strata_cdc.mirrors.dump.window import DumpWindow, window_of_set
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.live.engine import LiveSchema
-from strata_cdc.schema.live.masking import masked_columns, shown_masked
+from strata_cdc.schema.live.masking import refuse_masked
 from strata_cdc.schema.model.expressions import names_column
 from strata_cdc.schema.model.types import TypeKind, parse_column_type
 from strata_cdc.tables.convert import state_schema
@@ -104,9 +104,7 @@ def _mirror_of(
         # A backup that was made under a lock of the whole server would do, but no backup shows that it was.
         refuse_inconsistent(connection, table)
         _refuse_other(dict(LiveSchema(connection).tables()).get(table), loaded)
-        masked = masked_columns(connection, table)
-        if masked:
-            raise Usage(shown_masked(masked))
+        refuse_masked(connection, table)
         prepare_session(connection)
         names = tuple(state_schema(definition).names)
         rows = SelectedRows(
