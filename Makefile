@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # A file's tests share servers, so they stay together; the longest files come first as they are collected.
 TOGETHER := --dist loadfile --no-loadscope-reorder
 # Servers are waited for, so three processes keep two cores busy; unit tests wait for nothing.
-IN_PARALLEL := -n 3 $(TOGETHER)
-UNIT := -m "not mysql and not redis and not spark and not airflow and not browser and not slow"
+IN_PARALLEL := -n 3 $(TOGETHER) -m "not soak"
+UNIT := -m "not mysql and not redis and not spark and not airflow and not browser and not slow and not soak"
 # `make check test` runs each test once: all of them with test, where unit tests run while others wait for a server.
 BOTH := $(and $(filter check,$(MAKECMDGOALS)),$(filter test,$(MAKECMDGOALS)))
 
@@ -53,14 +53,14 @@ format: ## Format all code, and fix what ruff can fix
 	@.venv/bin/ruff format $(SOURCES)
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
-test: $(if $(BOTH),check) ## Every test, those on a real MySQL, Spark and Airflow included, in three processes; CASE=path runs one
+test: $(if $(BOTH),check) ## Every test but those of `make soak`, on a real MySQL, Spark and Airflow, in three processes; CASE=path runs one
 	@scripts/setup.sh tests
 	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL))
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
 
-soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on mirrors; a group of three servers; an Airflow that is killed in parts; the wheel in older Airflows; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
+soak: ## Tests that take minutes; fifty kills of a landing, with and without GTIDs, and of each work on mirrors; a group of three servers; an Airflow that is killed in parts; the wheel in older Airflows; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
 	@scripts/setup.sh tests
 	@scripts/soak.sh $${MINUTES:-10}
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_EXEC_SECONDS = 10
+_EXEC_SECONDS = 1
+"""How long a living process may have no environment: a stranger that wrote its title over its own is waited for."""
 _KILL_SECONDS = 10
 
 

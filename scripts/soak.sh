@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# What takes long or draws by lot: JSON that a server makes, kills of landings and of works on mirrors, random lives of
-# mirrored tables, a group of three servers, hops between servers, ten servers that are killed and whose clocks are set,
-# an Airflow whose parts are killed, the wheel from nothing and in older Airflows, caches among foreign traffic and
-# before a replica that lags, storms at whose end everything equals everything, queries, histories and undo of random
-# changes, a dump under load, the model of schema states, new examples of all properties, random DDL on a real server
-# and what it makes of rows.
+# What takes long or draws by lot: tests marked `soak` (an Airflow whose parts are killed, Spark on clusters, the wheel
+# from nothing and in older Airflows, older servers), JSON that a server makes, kills of landings and of works on
+# mirrors, random lives of mirrored tables, hops between servers, ten servers that are killed and whose clocks are set,
+# caches among foreign traffic and before a replica that lags, storms at whose end everything equals everything,
+# queries, histories and undo of random changes, a dump under load, the model of schema states, new examples of all
+# properties, random DDL on a real server and what it makes of rows.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=.venv/bin/python
+"$python" -m pytest -q -m soak
 STRATA_KILLS=50 "$python" -m pytest -q tests/landing/test_landing.py tests/landing/test_landing_by_file.py \
     -k killed_and_resumed_many
 STRATA_KILLS=2 "$python" -m pytest -q tests/landing/test_landing.py -k s3
@@ -17,9 +18,6 @@ STRATA_S3=swift "$python" -m pytest -q tests/landing tests/past/test_versions.py
 STRATA_HISTORIES=40 "$python" -m pytest -q tests/landing/test_went_back.py tests/cli/test_other_lake.py
 STRATA_JSON_DOCUMENTS=5000 "$python" -m pytest -q tests/changes/test_random_json.py
 STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py
-STRATA_SOAK=1 "$python" -m pytest -q tests/landing/test_group.py tests/airflow/test_live.py \
-    tests/airflow/test_recovery.py tests/deploy/test_wheel.py tests/deploy/test_wheel_in_airflow.py \
-    tests/kernels/test_modes.py tests/pipeline/test_dying_on_s3.py
 STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_switchovers.py
 STRATA_CUTS=40 "$python" -m pytest -q tests/groups/test_cut_clocks.py
 STRATA_ROUGH=60 "$python" -m pytest -q tests/groups/test_rough_life.py

@@ -19,6 +19,7 @@ import pymysql
 from scripts.mysql import initialize, program, server_command
 from scripts.ports import free_port
 from scripts.state import REPOSITORY
+from tests.sql_scripts import is_of_the_client, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,11 +72,13 @@ class MysqlServer:
         )
 
     def run_sql(self, text: str, database: str | None = None) -> str:
-        """Runs a script through the `mysql` client and returns what it prints.
+        """Runs a script in a session of its own and returns what the `mysql` client prints.
 
         Raises:
             AssertionError: A statement failed.
         """
+        if not is_of_the_client(text):
+            return run_script(text, host=self.host, port=self.port, user="root", database=database)
         command = [self.program("mysql"), "--no-defaults", f"--host={self.host}", f"--port={self.port}", "--user=root"]
         command += ["--default-character-set=utf8mb4", "--batch", *([database] if database else [])]
         done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)

@@ -21,7 +21,7 @@ from strata_cdc.store.read_again import ReadAgainLedger
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from tests.airflow.pipeline import PASSWORD, make_account
 
-pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 
 LIFE = """
 DROP DATABASE IF EXISTS shop; CREATE DATABASE shop; USE shop;

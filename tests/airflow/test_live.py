@@ -4,7 +4,6 @@ Not here: kills of its parts, a deadline that is missed, backfills beside the sc
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -132,7 +131,7 @@ def test_a_field_that_the_form_does_not_have_is_refused_by_the_first_task(airflo
     assert set(airflow.tasks(DAG, run).values()) == {"failed", "upstream_failed"}
 
 
-@pytest.mark.skipif(not os.environ.get("STRATA_SOAK"), reason="starts Spark three times: `make soak` has it done")
+@pytest.mark.soak
 def test_a_consumer_reads_just_what_is_new_and_hears_of_ddl(airflow, source_server):
     """Runs of the schedule may publish some of the rows, and the consumer may run for each: nothing comes twice."""
     airflow.api.set_paused(CONSUMER, "no")

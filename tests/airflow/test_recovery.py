@@ -4,7 +4,6 @@ say whether anything was lost or came twice. Minutes long: `make soak` has them 
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import time
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ pytestmark = [
     pytest.mark.mysql,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("STRATA_SOAK"), reason="takes minutes: `make soak` has it done"),
+    pytest.mark.soak,
 ]
 DAG = "ingest_binlog"
 ROWS = 50_000

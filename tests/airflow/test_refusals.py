@@ -10,7 +10,7 @@ import pytest
 from tests.airflow.pipeline import PASSWORD, make_account
 from tests.mysql_server import start_server
 
-pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.slow, pytest.mark.soak]
 
 REFUSED = {
     "wrong": "AccessDeniedError: the store at .* refuses the user: Access denied for user 'strata'",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CREATE = "CREATE TABLE a (id INT PRIMARY KEY, name VARCHAR(20))"
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.soak]
 
 
 def mirrored(world: SinkWorld) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from strata_cdc.errors import AccessDeniedError
 from tests.airflow.live import API_PASSWORD, PASSWORDS, running
 from tests.airflow.pipeline import PASSWORD, make_account
 
-pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.slow, pytest.mark.soak]
 
 START_SECONDS = 180
 WITHIN_SECONDS = 60

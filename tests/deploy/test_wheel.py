@@ -29,7 +29,6 @@ pytestmark = [pytest.mark.mysql, pytest.mark.redis]
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = Path("include/strata_cdc")
 LINKED = PACKAGE / "binlog" / "kernels" / "__pycache__"
-IN_SOAK = pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="takes a minute: `make soak`")
 BUILD = "from setuptools import build_meta; build_meta.build_wheel('dist')"
 COMMAND = """
 import sys
@@ -125,7 +124,7 @@ def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
     assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{machine()}.whl"), "for any Python of this platform"
 
 
-@IN_SOAK
+@pytest.mark.soak
 def test_pip_links_the_kernels_of_a_copy_that_was_never_set_up(tmp_path: Path) -> None:
     copy_tree(tmp_path / "copy", tracked())
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(tmp_path / "copy")]
@@ -147,7 +146,8 @@ def test_its_commands_work_outside_of_the_repository(wheel: Path, server: MysqlS
         installed.run(*words, STRATA_CACHE_URL=redis.url)
 
 
-@pytest.mark.parametrize("versions", ["lowest", pytest.param("locked", marks=IN_SOAK)])
+@pytest.mark.soak
+@pytest.mark.parametrize("versions", ["lowest", "locked"])
 def test_alone_with_what_it_needs(versions: str, wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
     """No extra is installed: no Airflow, no Spark, no Great Expectations, no compiler of kernels."""
     python = tmp_path / "env" / "bin" / "python"

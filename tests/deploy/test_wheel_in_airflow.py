@@ -26,7 +26,7 @@ __all__ = ["wheel"]
 pytestmark = [
     *(pytest.mark.mysql, pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow),
     # Installing a second Airflow is a tenth of all that `make test` costs.
-    pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="STRATA_SOAK is not set: make soak"),
+    pytest.mark.soak,
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.mysql_server import MysqlServer
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.soak]
 HOPS = int(os.environ.get("STRATA_HOPS", "2"))
 SEED = int(os.environ.get("STRATA_SEED", "1"))
 DATABASES = ("d1", "d2")

@@ -12,18 +12,15 @@ import pytest
 from tests.properties import EXAMPLES_VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Compiling all of them again takes a minute. Where they are plain Python, NumPy checks each access by itself.
-IN_SOAK = pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="STRATA_SOAK is not set: make soak")
 TESTS = ("tests/kernels", "tests/changes/test_recorded.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["NUMBA_DISABLE_JIT", pytest.param("NUMBA_BOUNDSCHECK", marks=IN_SOAK)])
+# To compile all of them again takes a minute. Where they are plain Python, NumPy checks each access by itself.
+@pytest.mark.parametrize("mode", ["NUMBA_DISABLE_JIT", pytest.param("NUMBA_BOUNDSCHECK", marks=pytest.mark.soak)])
 def test_kernels_pass_in_every_mode(mode, tmp_path):
     # A cache of its own: Numba takes a kernel from it whatever the mode was when it was compiled.
-    environment = {**os.environ, mode: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    if "STRATA_SOAK" not in os.environ:
-        environment[EXAMPLES_VARIABLE] = "25"
+    environment = {**os.environ, mode: "1", "NUMBA_CACHE_DIR": str(tmp_path), EXAMPLES_VARIABLE: "25"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -21,10 +20,7 @@ from tests.mysql_server import MysqlServer, start_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.mysql,
-    pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="a group takes a minute: `make soak`"),
-]
+pytestmark = [pytest.mark.mysql, pytest.mark.soak]
 
 
 @pytest.fixture

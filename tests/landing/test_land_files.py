@@ -318,7 +318,7 @@ def on_another_machine(archive: Path, lake: str, writes: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("writes", [2, 100])
+@pytest.mark.parametrize("writes", [2, pytest.param(100, marks=pytest.mark.soak)])
 def test_of_two_landings_in_a_bucket_one_ends_and_nothing_is_twice(tmp_path, s3_environment, monkeypatch, writes):
     """While one lands, another one on another machine makes some writes; of the last file it has less, or more."""
     for name, value in s3_environment.items():

@@ -38,6 +38,7 @@ from strata_cdc.store.database import open_store
 from tests.binlog.engine_server import UID, EngineServer, Group, groups_of, running
 from tests.binlog.test_mariadb_on_server import write_at_random
 from tests.mariadb_server import start_mariadb
+from tests.seeds import seeds
 from tests.streams.world import World, bare
 from tests.waiting import wait_until
 
@@ -215,6 +216,7 @@ def test_a_live_server_is_streamed_as_it_lands(script, tmp_path):
             assert other.lines(lines[at]["token"]) == lines[at + 1 :]
 
 
+@pytest.mark.soak
 def test_the_connection_breaks_at_any_packet(script, tmp_path):
     """At each packet of a short stream, and then once more in what is left."""
     script = small(script, 9)
@@ -235,7 +237,7 @@ def test_the_connection_breaks_at_any_packet(script, tmp_path):
             assert_is_everything(script, lake)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds())
 def test_it_is_followed_over_broken_connections(script, tmp_path, seed):
     script.chance.seed(seed)
     script.visible, stopped = 1, threading.Event()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
-LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "3"))
+LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "1"))
 ROUNDS, STEPS = 6, 8
 TABLES = {
     "alone": ("ENUM('a', 'b') NOT NULL", "PRIMARY KEY (k)"),
@@ -76,6 +76,7 @@ class _Life:
         self._labels[table] = at
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_what_looks_alike_is_two_rows(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; CREATE DATABASE shop; RESET BINARY LOGS AND GTIDS;")

@@ -184,7 +184,11 @@ class TextLife(Life):
 
 
 @pytest.mark.parametrize(
-    ("seed", "kind"), [*product(range(LIVES), [Life]), *product(range(-(-LIVES // 2)), [TextLife])]
+    ("seed", "kind"),
+    [
+        *product(range(LIVES), [Life]),
+        *(pytest.param(seed, TextLife, marks=pytest.mark.soak) for seed in range(-(-LIVES // 2))),
+    ],
 )
 def test_whatever_select_tells_apart_stays_apart(
     server: MysqlServer, tmp_path: Path, seed: int, kind: type[Life]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
-LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "2"))
+LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "1"))
 ROUNDS, STEPS = 4, 40
 
 

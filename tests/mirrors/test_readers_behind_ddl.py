@@ -140,6 +140,7 @@ def assert_found(rows: pa.Table, url: str, readers: list[Filter]) -> None:
                 assert (reader(url, field.name, value), reader) == (wanted, reader), (field, value)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_a_filter_on_each_column_finds_what_there_is(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; CREATE DATABASE shop;")

@@ -47,6 +47,7 @@ COLLATIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds())
 def test_values_at_the_ends_of_their_types(world: PastWorld, seed: int) -> None:
     world.server.run_sql(VALUES.read_text(), "shop")
@@ -110,6 +111,7 @@ def both(world: PastWorld, query: str, at: str | None = None) -> list[dict[str, 
     return mine.to_pylist()
 
 
+@pytest.mark.soak
 def test_rows_of_all_moments_and_all_versions(world: PastWorld) -> None:
     """Dead rows, several files, renamed columns, another type, and values that no column holds."""
     world.server.run_sql(

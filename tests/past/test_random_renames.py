@@ -78,6 +78,7 @@ class Tables:
         )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds())
 def test_versions_go_through_all_names(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")

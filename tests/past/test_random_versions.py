@@ -146,6 +146,7 @@ class Life:
         self.moments.append(Moment(world.keep(len(self.moments)), names))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds())
 def test_the_versions_at_each_moment_are_the_rows_of_then(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 ROUNDS, STEPS, QUERIES = 2, 60, 3
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds())
 def test_views_are_what_they_were(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")

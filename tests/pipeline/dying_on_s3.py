@@ -112,9 +112,7 @@ def die(folder: Path, rules: Path, number: int, death: str) -> bool:
 
 def main(root: str, rules: str) -> None:
     """Kills at one request more each time, until a child survives."""
-    # After a request is nearly before the next one: `make soak` has both of each.
-    every = "STRATA_SOAK" in os.environ
-    deaths = ((number, death) for number in count(1) for death in (DEATHS if every else [DEATHS[number % len(DEATHS)]]))
+    deaths = ((number, death) for number in count(1) for death in DEATHS)
     any(die(Path(root) / f"{death}{number}", Path(rules), number, death) for number, death in deaths)
 
 

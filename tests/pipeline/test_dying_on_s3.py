@@ -17,7 +17,7 @@ from tests.store_proxy import DEATHS
 if TYPE_CHECKING:
     from tests.store_proxy import StoreProxy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -43,7 +43,7 @@ from tests.ticdc.test_two_landings import SEGMENT_BYTES
 if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
 
-pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.soak]
 CHANGING = "PUT|POST|DELETE"
 HOUR = 60 * MINUTE
 LANDING = """
@@ -118,7 +118,10 @@ def test_a_landing_that_cuts_elsewhere(world: MirrorWorld, store: StoreProxy) ->
     assert_landed_once(world, store)
 
 
-@pytest.mark.parametrize(("paths", "answers"), [("", 1), ("", 2), ("/mirrors/", 10)])
+@pytest.mark.parametrize(
+    ("paths", "answers"),
+    [("", 1), ("", 2), ("/mirrors/", 10)],
+)
 def test_runs_with_mirrors(world: MirrorWorld, store: StoreProxy, paths: str, answers: int) -> None:
     list_late(store, answers, paths)
     for number in range(3):

@@ -195,6 +195,7 @@ def definition_of(world: MirrorWorld, table: TableName) -> TableDefinition | Non
     return history.at(table, AtSeq(history.tracked.seq)).definition
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds())
 def test_duckdb_has_what_select_has(world: MirrorWorld, seed: int) -> None:
     live(world, Random(seed), TABLES)
@@ -213,6 +214,7 @@ def test_duckdb_has_what_select_has(world: MirrorWorld, seed: int) -> None:
     assert judge.tally["looked up"] > TABLES // 10, judge.tally
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", seeds())
 def test_spark_has_what_select_has(world: MirrorWorld, seed: int, spark: Any) -> None:

@@ -47,6 +47,7 @@ def test_it_keeps_what_a_publisher_relies_on(lake: str) -> None:
     assert unfinished_uploads(lake) == []
 
 
+@pytest.mark.soak
 def test_mirrors_have_the_rows_of_the_server(server: MysqlServer, tmp_path: Path, lake: str) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     server.run_sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(30)); CREATE TABLE u (id INT PRIMARY KEY)", "shop")

@@ -120,7 +120,9 @@ def test_between_two_steps(tmp_path: Path, done: int) -> None:
     assert_published_once(world, planned, report)
 
 
-@pytest.mark.parametrize("ahead", range(1, len(STEPS) + 1))
+@pytest.mark.parametrize(
+    "ahead", [1, *(pytest.param(more, marks=pytest.mark.soak) for more in range(2, len(STEPS) + 1))]
+)
 def test_before_any_access_of_a_step(tmp_path: Path, ahead: int) -> None:
     """The other one does its first steps before the access, and the rest afterwards."""
     for number in count(1):

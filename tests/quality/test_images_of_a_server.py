@@ -119,6 +119,7 @@ def tampered(lake: str, run: str, table: str) -> None:
     pytest.fail("no change of row 2 was decoded")
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 def test_columns_are_followed_and_what_was_not_left_is_found(server: MysqlServer, source: Any, spark: Any) -> None:

@@ -344,6 +344,7 @@ def test_a_table_of_which_nothing_was_decoded_is_a_failure(verdict: IntervalVerd
     assert not verdict.passed
 
 
+@pytest.mark.soak
 def test_great_expectations_says_the_same(
     spark: Any, verdict: IntervalVerdict, subjects: list[TableSubject], tmp_path: Path
 ) -> None:

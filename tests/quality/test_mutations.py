@@ -322,6 +322,7 @@ def grouped(folder: Path, most_parts: int = 3) -> list[TableSubject]:
     return subjects
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from strata_cdc.quality.reconcile.server_rows import Pace, ServerRows, TableChan
 from strata_cdc.schema.model.definition import TableName
 from tests.interposed import interposed
 from tests.quality.live_world import HELD_BYTES, LiveWorld
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +116,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds())
 def test_beside_writers_nothing_is_wrong(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
     world = LiveWorld(server, tmp_path, more="reconcile_rows = 50\nreconcile_pause_ms = 20".partition("\n")[0])

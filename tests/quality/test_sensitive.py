@@ -111,6 +111,7 @@ def test_one_pass(tmp_path: Path, capfd: pytest.CaptureFixture[str], shape: Tabl
             assert example["_seq"]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 def test_own_expectations(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from strata_cdc.runs.specs import PlanReport
     from tests.mysql_server import MysqlServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow, pytest.mark.soak]
 __all__ = ["wheel"]
 
 TRANSACTIONS = 20

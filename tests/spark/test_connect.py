@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tests.mysql_server import MysqlServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow, pytest.mark.soak]
 
 SECONDS = 600
 PROGRAM = """

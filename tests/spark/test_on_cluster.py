@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
     from tests.spark.cluster import Cluster
 
-pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.mysql, pytest.mark.slow, pytest.mark.spark, pytest.mark.soak]
 PROGRAM = """
 import os
 import strata_cdc

@@ -55,6 +55,7 @@ def test_a_command_decodes_the_same(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_spark_job_runs_as_spark_starts_by_itself(tmp_path: Path) -> None:
     job = tmp_path / "job.py"

@@ -37,6 +37,7 @@ def test_sparks_classes_come_from_the_archive_that_set_up_made(tmp_path):
     assert from_jars < shared / 10
 
 
+@pytest.mark.soak
 def test_one_that_does_not_fit_is_passed_over_in_silence(tmp_path):
     archive = tmp_path / "spark.jsa"
     without = start()

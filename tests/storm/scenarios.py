@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import pytest
+
 from tests.mariadb_server import PREFIXES
 from tests.mysql_server import start_server
 from tests.storm.pair import start_pair
@@ -72,4 +74,5 @@ def _of_mariadb(version: str) -> Scenario:
     return Scenario(f"mariadb-{version}", lambda folder, random: start_pair(folder, version, random))
 
 
-SCENARIOS = (Scenario("mysql", one_mysql), *map(_of_mariadb, PREFIXES))
+NEWEST, *OLDER = map(_of_mariadb, PREFIXES)
+SCENARIOS = (Scenario("mysql", one_mysql), NEWEST, *(pytest.param(each, marks=pytest.mark.soak) for each in OLDER))

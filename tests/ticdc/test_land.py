@@ -84,7 +84,7 @@ def ids(folder: Path) -> list[int]:
     return [one[2] for one in stream_of(folder) if isinstance(one[2], int)]
 
 
-@pytest.mark.parametrize("newest", [2, 100])
+@pytest.mark.parametrize("newest", [2, pytest.param(100, marks=pytest.mark.soak)])
 def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path, newest: int) -> None:
     whole = tmp_path / "whole"
     written(whole)

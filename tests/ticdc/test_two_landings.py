@@ -90,7 +90,7 @@ def outcomes(folder: Path, bucket: str, expected: list[Any], writes: int, segmen
         yield ended
 
 
-@pytest.mark.parametrize("writes", [1, 2, 3, 100])
+@pytest.mark.parametrize("writes", [1, 2, *(pytest.param(more, marks=pytest.mark.soak) for more in (3, 100))])
 def test_of_two_landings_in_a_bucket_one_ends_and_nothing_is_twice(tmp_path: Path, bucket: str, writes: int) -> None:
     """The other one cuts its segments elsewhere."""
     written(tmp_path)

@@ -221,6 +221,7 @@ def live(world: MirrorWorld, judge: Judge, random: Random, read: Any, rounds: in
             judge.look(read, life)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_duckdb(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     world = MirrorWorld(server, tmp_path)
@@ -383,6 +384,7 @@ def test_histories(server: MysqlServer, tmp_path: Path) -> None:
                 history_check.assert_valid(history, found, seq, selected)
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_spark(server: MysqlServer, tmp_path: Path, spark: Any) -> None:
     world = MirrorWorld(server, tmp_path)

@@ -86,6 +86,7 @@ def selected(world: MirrorWorld, name: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["plain", "described"])
 def test_duckdb(world: MirrorWorld, name: str) -> None:
     with duckdb.connect() as connection:

@@ -22,7 +22,7 @@ from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 from strata_cdc.views.make_histories import make_histories
 from strata_cdc.views.make_views import ViewKind, make_views
 from tests.accepted import is_accepted
-from tests.mariadb_server import PREFIXES, start_mariadb
+from tests.mariadb_server import LONG_TESTED, start_mariadb
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld, without_mirrors
 from tests.quality.compare_rows import compare_rows
@@ -251,7 +251,7 @@ class Judge:
         assert rows.num_rows == len(selected), (what, name)
 
 
-@pytest.fixture(scope="module", params=PREFIXES)
+@pytest.fixture(scope="module", params=LONG_TESTED)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
     with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param) as server:
         yield server
@@ -319,6 +319,7 @@ ALTERED = (
 """A table that becomes system-versioned and an ordinary table again, in every way."""
 
 
+@pytest.mark.soak
 def test_versioning_is_added_and_dropped(server: MysqlServer, tmp_path: Path) -> None:
     """The rows that are there get the time of the statement, which the log has in microseconds."""
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET MASTER; CREATE DATABASE shop")
@@ -380,6 +381,7 @@ def test_lives_of_rows(server: MysqlServer, tmp_path: Path) -> None:
     assert row["_valid_to_gtid"].to_pylist() == [row["_valid_from_gtid"][1].as_py(), None]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.parametrize("server", ["11.8"], indirect=True)
 def test_spark(server: MysqlServer, tmp_path: Path, spark: Any) -> None:

@@ -224,6 +224,7 @@ def test_the_command_prints_a_script(
     assert f"delta.`{lake}/changes/s/shop/cut`" in lines[0]["statements"][-1]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_spark(server: MysqlServer, published: tuple[str, sa.Engine], spark) -> None:
     lake, engine = published
