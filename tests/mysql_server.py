@@ -79,6 +79,14 @@ class MysqlServer:
         """
         if not is_of_the_client(text):
             return run_script(text, host=self.host, port=self.port, user="root", database=database)
+        return self.run_in_client(text, database)
+
+    def run_in_client(self, text: str, database: str | None = None) -> str:
+        """The same by the `mysql` client, which takes TLS where the server has it.
+
+        Raises:
+            AssertionError: A statement failed.
+        """
         command = [self.program("mysql"), "--no-defaults", f"--host={self.host}", f"--port={self.port}", "--user=root"]
         command += ["--default-character-set=utf8mb4", "--batch", *([database] if database else [])]
         done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)

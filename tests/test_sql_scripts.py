@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,13 +37,6 @@ def server(request: pytest.FixtureRequest, tmp_path) -> Iterator[MysqlServer]:
         yield server
 
 
-def by_client(server: MysqlServer, text: str) -> str:
-    command = [server.program("mysql"), "--no-defaults", f"--host={server.host}", f"--port={server.port}"]
-    command += ["--user=root", "--default-character-set=utf8mb4", "--batch"]
-    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
-    return done.stdout.decode(errors="replace")
-
-
 def logged(server: MysqlServer) -> list[tuple[str, str]]:
     """Kind and text of each event of the last file, but for what names a session or a moment."""
     with server.connect() as connection, connection.cursor() as cursor:
@@ -57,7 +49,7 @@ def test_what_is_printed_and_logged(server: MysqlServer) -> None:
     printed, events = server.run_sql(SCRIPT), logged(server)
     server.run_sql("DROP DATABASE d")
     server.run_sql(server.reset_sql)
-    assert by_client(server, SCRIPT) == printed
+    assert server.run_in_client(SCRIPT) == printed
     assert [kind for kind, _ in logged(server)] == [kind for kind, _ in events]
     assert "日;'本" in printed
 

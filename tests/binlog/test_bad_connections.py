@@ -110,7 +110,7 @@ def test_tls_that_is_required_or_not_trusted(mysql_server, tmp_path):
         with pytest.raises(AccessDeniedError, match="insecure transport"):
             land_binlog(address_of(mysql_server, tls=TlsMode.DISABLED), lake=str(tmp_path), source="s")
     finally:
-        mysql_server.run_sql("SET GLOBAL require_secure_transport = OFF")
+        mysql_server.run_in_client("SET GLOBAL require_secure_transport = OFF")
 
 
 @pytest.mark.parametrize("algorithm", [ProtocolCompression.ZLIB, ProtocolCompression.ZSTD])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
-LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "1"))
+LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "3"))
 ROUNDS, STEPS = 6, 8
 TABLES = {
     "alone": ("ENUM('a', 'b') NOT NULL", "PRIMARY KEY (k)"),
