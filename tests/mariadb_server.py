@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PREFIXES = {"11.8": mariadb.NEWEST, "10.11": REPOSITORY / ".strata" / "mariadb-10.11"}
-LONG_TESTED = ("11.8", pytest.param("10.11", marks=pytest.mark.soak))
+VERSIONS_OF_LONG_TESTS = ("11.8", pytest.param("10.11", marks=pytest.mark.soak))
 """The versions as a parameter of tests that take long."""
 """Where `make setup` puts the servers of each version."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import Final
+from typing import Any, Final
+
+import pytest
 
 _COUNT: Final = int(os.environ.get("STRATA_SEEDS", "0"))
 
@@ -15,6 +17,9 @@ def are_drawn() -> bool:
     return _COUNT > 0
 
 
-def seeds(usual: int = 1) -> list[int]:
-    """For a parameter of a test: its id is what draws the same again."""
-    return [secrets.randbits(32) for _ in range(_COUNT)] if _COUNT else list(range(usual))
+def seeds(usual: int = 1, *, soaked: int = 0) -> list[Any]:
+    """For a parameter of a test: its id is what draws the same again; so many more are left to `make soak`."""
+    if _COUNT:
+        return [secrets.randbits(32) for _ in range(_COUNT)]
+    more = range(usual, usual + soaked)
+    return [*range(usual), *(pytest.param(seed, marks=pytest.mark.soak) for seed in more)]

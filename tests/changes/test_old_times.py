@@ -16,7 +16,7 @@ from strata_cdc.errors import UnsupportedEventError
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 from tests.changes.live import Live, changes, replayed, steps
 from tests.changes.test_plan import Versions, records_of, rows_of
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.mysql
 SEQUENCES = 6
 
 
-@pytest.fixture(scope="module", params=LONG_TESTED)
+@pytest.fixture(scope="module", params=VERSIONS_OF_LONG_TESTS)
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     options = ("--mysql56-temporal-format=OFF", "--character-set-server=utf8mb4")
     with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param, *options) as server:

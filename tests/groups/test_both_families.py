@@ -32,7 +32,7 @@ from strata_cdc.time_text import parse_time
 from tests.groups.following import KilledReader
 from tests.groups.test_group_stream import Following, is_row
 from tests.groups.world import Shards, changes, lines_of
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.mysql_server import start_server
 from tests.seeds import seeds
 from tests.streams.world import World
@@ -407,7 +407,7 @@ def test_the_future_is_a_limit_that_a_reader_has(shards: Shards):
         shards.lines(limits=GroupLimits(most_ahead=900_000_000))
 
 
-@pytest.mark.parametrize("version", LONG_TESTED)
+@pytest.mark.parametrize("version", VERSIONS_OF_LONG_TESTS)
 def test_the_first_transaction_of_a_server_has_tokens(tmp_path: Path, version: str):
     """Before it, the server's position has no family."""
     with start_mariadb(tmp_path / "server", version, "--server-id=7") as server:

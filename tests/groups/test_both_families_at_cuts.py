@@ -14,7 +14,7 @@ from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.ops.doctor.check_groups import check_group
 from tests.groups.test_group_tables import Worlds, rows
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.mysql
 
 
-@pytest.fixture(params=LONG_TESTED)
+@pytest.fixture(params=VERSIONS_OF_LONG_TESTS)
 def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
     """`shard_a` is MySQL and `shard_b` is MariaDB; their tables are published."""
     folder = tmp_path_factory.mktemp("cuts")

@@ -237,7 +237,7 @@ def test_the_connection_breaks_at_any_packet(script, tmp_path):
             assert_is_everything(script, lake)
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", seeds(soaked=2))
 def test_it_is_followed_over_broken_connections(script, tmp_path, seed):
     script.chance.seed(seed)
     script.visible, stopped = 1, threading.Event()

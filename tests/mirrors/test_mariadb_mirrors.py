@@ -20,7 +20,7 @@ from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.named_columns import published
 from strata_cdc.tables.state import apply_changes
 from tests.changes.live import Live, steps
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.mirrors.model import SOURCE, position
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ TIMES = tuple(
 )
 
 
-@pytest.fixture(scope="module", params=LONG_TESTED)
+@pytest.fixture(scope="module", params=VERSIONS_OF_LONG_TESTS)
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param) as server:
         yield Live(server)

@@ -15,7 +15,7 @@ from strata_cdc.landing.repair import repair_landing
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.tables.read import read_changes
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.mirrors.world import MirrorWorld
 from tests.seeds import seeds
 
@@ -41,7 +41,7 @@ OTHERS = {
 STATEMENTS = 12
 
 
-@pytest.fixture(scope="module", params=LONG_TESTED)
+@pytest.fixture(scope="module", params=VERSIONS_OF_LONG_TESTS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
     options = ("--mysql56-temporal-format=OFF", "--sql-mode=")
     with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param, *options) as server:
@@ -145,7 +145,7 @@ def test_an_index_that_is_made_again_has_the_same_tables(server: MysqlServer, tm
     assert again.summary.uncounted == segment.summary.uncounted
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", seeds(soaked=3))
 def test_mirrors_of_random_tables_are_what_select_gives(server: MysqlServer, tmp_path: Path, seed: int):
     dice = Random(seed)
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET MASTER; CREATE DATABASE shop")

@@ -118,10 +118,7 @@ def test_a_landing_that_cuts_elsewhere(world: MirrorWorld, store: StoreProxy) ->
     assert_landed_once(world, store)
 
 
-@pytest.mark.parametrize(
-    ("paths", "answers"),
-    [("", 1), ("", 2), ("/mirrors/", 10)],
-)
+@pytest.mark.parametrize(("paths", "answers"), [("", 1), ("", 2), ("/mirrors/", 10)])
 def test_runs_with_mirrors(world: MirrorWorld, store: StoreProxy, paths: str, answers: int) -> None:
     list_late(store, answers, paths)
     for number in range(3):

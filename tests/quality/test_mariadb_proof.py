@@ -28,7 +28,7 @@ from strata_cdc.tracking.track_schema import track_landed
 from strata_cdc.views.make_views import make_views
 from tests.changes.live import Live
 from tests.changes.test_mariadb_rows import ALL, EXPRESSIONS, OLD
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.quality.compare_rows import compare_rows
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ CREATE OR REPLACE TABLE selected (id INT PRIMARY KEY) SELECT 2 AS id, 6 AS a
 TABLES = ("versioned", "explicit", "hashed", "seq", "made", "replaced", "selected")
 
 
-@pytest.mark.parametrize("version", LONG_TESTED)
+@pytest.mark.parametrize("version", VERSIONS_OF_LONG_TESTS)
 def test_replay_equals_select(version: str, tmp_path: Path) -> None:
     with start_mariadb(tmp_path / "server", version) as server:
         live = Live(server)

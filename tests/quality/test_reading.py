@@ -116,7 +116,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", seeds(soaked=1))
 def test_beside_writers_nothing_is_wrong(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
     world = LiveWorld(server, tmp_path, more="reconcile_rows = 50\nreconcile_pause_ms = 20".partition("\n")[0])

@@ -22,7 +22,7 @@ from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 from strata_cdc.views.make_histories import make_histories
 from strata_cdc.views.make_views import ViewKind, make_views
 from tests.accepted import is_accepted
-from tests.mariadb_server import LONG_TESTED, start_mariadb
+from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld, without_mirrors
 from tests.quality.compare_rows import compare_rows
@@ -251,7 +251,7 @@ class Judge:
         assert rows.num_rows == len(selected), (what, name)
 
 
-@pytest.fixture(scope="module", params=LONG_TESTED)
+@pytest.fixture(scope="module", params=VERSIONS_OF_LONG_TESTS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
     with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param) as server:
         yield server
