@@ -110,6 +110,10 @@ def test_what_would_be_ignored_is_refused(schedules, message):
             'dags(globals(), sources=["a", "bb"])',
             "the settings have no source 'bb': do you mean b? (there are: a, b, c)",
         ),
+        (
+            'from strata_cdc.airflow import ingest\n@sdk.dag()\ndef own():\n    ingest("d")\nown()',
+            "the settings have no source 'd'",
+        ),
         *(
             (
                 f'dags(globals(), schedules={{"ingest_binlog": "{text}"}})',
@@ -121,7 +125,7 @@ def test_what_would_be_ignored_is_refused(schedules, message):
 )
 def test_a_call_that_would_make_other_dags_is_refused(tmp_path, calls, message):
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "mine.py").write_text(f"from strata_cdc.airflow import dags\n{calls}")
+    (tmp_path / "dags" / "mine.py").write_text(f"from airflow import sdk\nfrom strata_cdc.airflow import dags\n{calls}")
     (error,) = DagBag(dag_folder=str(tmp_path / "dags")).import_errors.values()
     assert message in error
 

@@ -77,8 +77,14 @@ def ingest(source: str, *, group_id: str | None = None, dump_dag: str = "dump_ta
 
     Returns:
         The task group: `ingest("shop") >> my_task` runs `my_task` once everything is published.
+
+    Raises:
+        UnknownSourceError: The settings have no such source.
     """
+    from strata_cdc.airflow.forms import check_sources  # noqa: PLC0415  see above
     from strata_cdc.airflow.ingest_binlog import ingest_group  # noqa: PLC0415  see above
+
+    check_sources((source,), "ingest(...)")
 
     group = ingest_group.override(group_id=group_id) if group_id else ingest_group
     return group(source, dump_dag)

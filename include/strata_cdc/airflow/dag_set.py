@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.sdk import DAG
 
-from strata_cdc.airflow.forms import known_sources
+from strata_cdc.airflow.forms import check_sources
 from strata_cdc.airflow.older import AirflowException, CronDataIntervalTimetable
 from strata_cdc.airflow.steps import RETRIES
-from strata_cdc.errors import UnknownSourceError, Usage
+from strata_cdc.errors import Usage
 from strata_cdc.fields import nearest
 
 if TYPE_CHECKING:
@@ -51,14 +51,7 @@ class DagSet(msgspec.Struct, frozen=True):
             Usage: There is no DAG of that name, or its schedule is not a matter of choice.
             UnknownSourceError: The settings, if they can be read here, have no such source.
         """
-        known = known_sources()
-        for source in self.sources:
-            if known and source not in known:
-                raise UnknownSourceError(
-                    f"the settings have no source {source!r}{nearest(str(source), known)}",
-                    source=source,
-                    remedy="Correct its name in sources=[...], or add it to the settings.",
-                )
+        check_sources(self.sources, "sources=[...]")
         for name in self.schedules:
             if name not in NAMES:
                 raise Usage(f"there is no DAG {name}{nearest(name, NAMES)}", remedy="Names have no prefix here.")

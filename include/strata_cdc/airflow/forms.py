@@ -11,7 +11,7 @@ from airflow.sdk import Param, get_parsing_context
 from strata_cdc.clock import from_micros
 from strata_cdc.config.engines import ENGINES
 from strata_cdc.config.settings import are_given, load_settings
-from strata_cdc.errors import StrataError, Usage
+from strata_cdc.errors import StrataError, UnknownSourceError, Usage
 from strata_cdc.fields import nearest
 from strata_cdc.runs.form_fields import CHECKS, COUNT, GTID_SET, SWITCH, TABLES, TIME, micros_of
 
@@ -146,6 +146,26 @@ def known_sources() -> list[str]:
         return sorted(load_settings(os.environ).sources)
     except StrataError:
         return []
+
+
+def check_sources(names: Sequence[str], argument: str) -> None:
+    """Refuses sources that no run would find, unless the settings cannot be read here.
+
+    Args:
+        names: The names that a user gave, as in `("shop",)`.
+        argument: Where they were given.
+
+    Raises:
+        UnknownSourceError: The settings have no such source.
+    """
+    known = known_sources()
+    for source in names:
+        if known and source not in known:
+            raise UnknownSourceError(
+                f"the settings have no source {source!r}{nearest(str(source), known)}",
+                source=source,
+                remedy=f"Correct its name in {argument}, or add it to the settings.",
+            )
 
 
 def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
