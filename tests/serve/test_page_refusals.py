@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import unescape
 
 import pytest
@@ -34,4 +35,6 @@ def test_a_browser_without_the_token_is_told_how_to_sign_in(client):
     assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
     assert answer.headers["www-authenticate"] == "Bearer"
     assert '<code class="command">strata serve</code>' in answer.text
+    (looks,) = re.findall('<link rel="stylesheet" href="([^"]+)">', answer.text)
+    assert client.get(f"/{looks}", headers={"Authorization": ""}).headers["content-type"].startswith("text/css")
     assert client.get("/", headers={"Authorization": "", "Accept": "*/*"}).json()["detail"].startswith("the token is")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 SIGN_IN: Final = "/sign-in"
+STATIC: Final = "/static/"
 _COOKIE: Final = "strata_token"
 _SCHEME: Final = "bearer"
 _REFUSED: Final = (
@@ -25,9 +26,12 @@ _REFUSED: Final = (
 
 
 def token_guard(token: str) -> Callable[..., None]:
-    """A guard that wants the token as `Authorization: Bearer`, or in the cookie."""
+    """A guard that wants the token as `Authorization: Bearer`, or in the cookie; not for files of the package, so that
+    the page that says how to sign in has its looks."""
 
     def check(request: Request, given: Annotated[str, Query(alias="token")] = "") -> None:
+        if request.url.path.startswith(STATIC):
+            return
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         given_token = bearer if scheme.lower() == _SCHEME else request.cookies.get(_COOKIE, "")
         if request.url.path == SIGN_IN:
