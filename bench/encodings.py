@@ -85,9 +85,9 @@ def _cell(column: pa.Array, encoding: str, compression: str, level: int | None) 
         read = _cpu(lambda: pq.read_table(path, use_threads=False, pre_buffer=False, memory_map=True))
         with duckdb.connect(config={"threads": 1}) as connection:
             query = f"SELECT count(*) FROM read_parquet('{path}') WHERE c IS NULL"
-            asked = _cpu(lambda: connection.execute(query).fetchall())
+            queried = _cpu(lambda: connection.execute(query).fetchall())
         size = path.stat().st_size
-    costs = " ".join(f"{1e9 * seconds / len(column):.0f}" for seconds in (wrote, read, asked))
+    costs = " ".join(f"{1e9 * seconds / len(column):.0f}" for seconds in (wrote, read, queried))
     return f"{costs}; {size / len(column):.2f}"
 
 

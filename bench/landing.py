@@ -61,13 +61,13 @@ def look_ups(lake: Path) -> dict[str, float]:
     points = [find_position(str(lake), "s", gtid_set=str(stream.executed_at(chance.randrange(1, stream.last_seq))))
               for _ in range(LOOKUPS)]  # fmt: skip
     times = [chance.randrange(stream.record_at(1)[1].committed_at, stream.clock) for _ in range(LOOKUPS)]
-    asked: dict[str, list[Callable[[], object]]] = {
+    look_ups_by_form: dict[str, list[Callable[[], object]]] = {
         "time": [partial(find_position, str(lake), "s", time=micros) for micros in times],
         "GTID set": [partial(find_position, str(lake), "s", gtid_set=point.gtid_executed) for point in points],
         "file and offset": [partial(find_position, str(lake), "s", file=point.binlog_position) for point in points],
     }
     found = {}
-    for name, questions in asked.items():
+    for name, questions in look_ups_by_form.items():
         started = time.perf_counter()
         for question in questions:
             question()
@@ -78,15 +78,18 @@ def look_ups(lake: Path) -> dict[str, float]:
 def main(arguments: list[str]) -> None:
     """Makes a stream and prints a table."""
     megabytes = int(arguments[0]) if arguments else 400
-    rounds = int(arguments[1]) if len(arguments) > 1 else 5
+    look_ups_by_form = int(arguments[1]) if len(arguments) > 1 else 5
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as name, start_server(Path(name), "--max-binlog-size=1G") as server:
         folder = Path(name)
         make(server, WORKLOADS[0], megabytes)
         by_strata(server, folder / "lake")
-        pairs = [(by_mysqlbinlog(server, folder / "raw"), by_strata(server, folder / "lake")) for _ in range(rounds)]
+        pairs = [
+            (by_mysqlbinlog(server, folder / "raw"), by_strata(server, folder / "lake"))
+            for _ in range(look_ups_by_form)
+        ]
         stream = LandedStream.open(str(folder / "lake"), "s")
-        print(f"{stream.last_seq:,} transactions; medians of {rounds} runs in turn")
+        print(f"{stream.last_seq:,} transactions; medians of {look_ups_by_form} runs in turn")
         print(f"{'':24}{'seconds':>9}{'MB/s':>8}{'CPU s':>8}{'memory MB':>11}")
         for label, place, runs in (
             ("mysqlbinlog --raw", "raw", [peer for peer, _ in pairs]),

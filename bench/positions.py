@@ -117,15 +117,15 @@ def questions(lake: str) -> dict[str, list[Callable[[], object]]]:
     """Points at random: the three forms of each."""
     stream = LandedStream.open(lake, "s")
     chance = random.Random(1)
-    asked: dict[str, list[Callable[[], object]]] = {"time": [], "gtid-set": [], "file": []}
+    calls: dict[str, list[Callable[[], object]]] = {"time": [], "gtid-set": [], "file": []}
     ask = partial(find_position, lake, "s")
     for _ in range(LOOKUPS):
         seq = chance.randrange(1, stream.last_seq)
         record = stream.record_at(seq)[1]
-        asked["time"].append(partial(ask, time=record.committed_at + 1))
-        asked["gtid-set"].append(partial(ask, gtid_set=str(stream.executed_at(seq))))
-        asked["file"].append(partial(ask, file=f"{record.binlog_file}:{record.binlog_pos + 1}"))
-    return asked
+        calls["time"].append(partial(ask, time=record.committed_at + 1))
+        calls["gtid-set"].append(partial(ask, gtid_set=str(stream.executed_at(seq))))
+        calls["file"].append(partial(ask, file=f"{record.binlog_file}:{record.binlog_pos + 1}"))
+    return calls
 
 
 def main(arguments: list[str]) -> None:
@@ -136,9 +136,9 @@ def main(arguments: list[str]) -> None:
         with tempfile.TemporaryDirectory() as name:
             lake = Path(name)
             make_stream(lake, segments, transactions)
-            for form, asked in questions(name).items():
+            for form, calls in questions(name).items():
                 times = []
-                for question in asked:
+                for question in calls:
                     began = time.perf_counter()
                     question()
                     times.append((time.perf_counter() - began) * 1e3)

@@ -42,8 +42,8 @@ def prove(source: Source, database: str, connection: pymysql.Connection, console
             key = [column_name(part) for part in states[name].definition.primary_key]
             difference = first_difference(theirs, ours, key)
             equal &= difference is None
-            said = "[green]equal[/green]" if difference is None else f"[red]{difference}[/red]"
-            found.add_row(name, f"{theirs.num_rows:,}", f"{ours.num_rows:,}", said)
+            verdict = "[green]equal[/green]" if difference is None else f"[red]{difference}[/red]"
+            found.add_row(name, f"{theirs.num_rows:,}", f"{ours.num_rows:,}", verdict)
         else:
             found.add_row(name, "", "", f"[red]only {'on the server' if name in names else 'replayed'}[/red]")
     console.print(found)

@@ -18,7 +18,7 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, Transient | OSError | MemoryError) or type(error).__module__.startswith("py4j")
 
 
-def as_told(error: Exception, table: str | None = None) -> StrataError:
+def as_strata_error(error: Exception, table: str | None = None) -> StrataError:
     """Any exception as an error that can be stored and shown. For an exception that is not an error of Strata, it has
     only the kind and the position in the code: the text may contain a value that must not be shown."""
     if isinstance(error, StrataError):

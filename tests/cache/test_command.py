@@ -54,7 +54,7 @@ def started(world: World, url: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def said(process: subprocess.Popen[str], code: int = 0) -> str:
+def outcome(process: subprocess.Popen[str], code: int = 0) -> str:
     text, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == code, text
     return text
@@ -127,12 +127,12 @@ def test_readers_and_writers_while_the_invalidator_is_killed(scene: Scene):
     for thread in (writer, *readers):
         thread.join()
     process.send_signal(signal.SIGTERM)
-    assert "transactions" in said(process)
+    assert "transactions" in outcome(process)
     for reader in readers:
         assert not reader.faults
         reader.cache.close()
     # Before it may be a warning: other tests have deleted binlogs of the same server.
-    found = json.loads(said(started(scene.world, scene.url, "inspect", "--json")).splitlines()[-1])
+    found = json.loads(outcome(started(scene.world, scene.url, "inspect", "--json")).splitlines()[-1])
     assert found["transactions"] > 10
     assert found["findings"] == []
 
@@ -163,7 +163,7 @@ def test_a_cache_that_is_not_there(world: World):
     with world.server.connect("d") as connection:
         assert cache.get("order", (1,), lambda: b"of the server", connection=connection) == b"of the server"
     assert cache.counts.without == 1
-    text = said(started(world, "redis://me:sesame@127.0.0.1:1/0", "follow", "--once"), code=3)
+    text = outcome(started(world, "redis://me:sesame@127.0.0.1:1/0", "follow", "--once"), code=3)
     assert "does not answer" in text
     assert ".." not in text
     assert "sesame" not in text
@@ -190,8 +190,8 @@ def test_causes_that_take_turns_are_printed_once_each(capsys: pytest.CaptureFixt
     cli_cache._go_on(follower, follow, Start.CHECKPOINT, 0.0)
     for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
         signal.signal(number, handler)
-    said = [line.split(": ")[1].rstrip(".") for line in capsys.readouterr().err.splitlines()]
-    assert said == ["down", "no answer", "down"]
+    outcome = [line.split(": ")[1].rstrip(".") for line in capsys.readouterr().err.splitlines()]
+    assert outcome == ["down", "no answer", "down"]
 
 
 def test_help_has_the_whole_url(capsys: pytest.CaptureFixture[str]):

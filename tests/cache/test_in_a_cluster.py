@@ -149,13 +149,13 @@ def test_a_cache_is_found_wherever_its_slot_is(cluster: Cluster):
     assert server.look() is None
     server.run("begin", arguments=["", SHAPES.history, "epoch", str(up_to(1)), SHAPES.digest, 1000])
     assert invalidate(server, 1, words=True) == "done"
-    assert cache.read("order", (1,)).said == "miss"
+    assert cache.read("order", (1,)).outcome == "miss"
     assert fill(cache, 2) == "filled"
     assert [key for key, _ in server.values()] == [f"{server.state_key}:order:[1]"]
 
     meet_a_migration(cluster, cache)
     # The node that has it now may lack what was acknowledged at the one before it.
-    assert cache.read("order", (1,)).said == "moved"
+    assert cache.read("order", (1,)).outcome == "moved"
     assert invalidate(server, 2) == "done"
     assert not cache.read("order", (1,)).is_hit
     assert fill(cache, 3) == "filled"
@@ -170,7 +170,7 @@ def test_a_cache_is_found_wherever_its_slot_is(cluster: Cluster):
         server.look()
     wait_until(lambda: is_answered(cache))
     assert cluster.run(3, "ROLE")[0] == b"master"
-    assert cache.read("order", (1,)).said == "moved"
+    assert cache.read("order", (1,)).outcome == "moved"
 
     # The node of the URL: two of three primaries go on.
     cluster.nodes[0].kill()

@@ -83,7 +83,7 @@ def test_the_machine_meets_values_at_all():
     class Counting(OwnWrites):
         def check(self, found: Any, *rest: Any) -> None:
             super().check(found, *rest)
-            met[found.said] += 1
+            met[found.outcome] += 1
 
     run(lambda database: Strata(database, ModelServer()), 50, Counting)
     assert met["hit"] > 10, met

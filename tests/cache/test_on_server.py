@@ -98,7 +98,7 @@ def test_a_shape_is_not_served_while_its_column_makes_no_keys(scene: Scene):
     assert scene.is_hit("name", "Bob")
     scene.sql("ALTER TABLE names MODIFY name VARCHAR(40) COLLATE utf8mb4_0900_ai_ci")
     scene.step()
-    assert scene.cache.read("name", ("Bob",)).said == "shape"
+    assert scene.cache.read("name", ("Bob",)).outcome == "shape"
     assert "names.name is varchar(40) utf8mb4_0900_ai_ci, and makes no keys" in "".join(scene.remarks)
     scene.sql("INSERT INTO names VALUES ('bob', 1)")
     assert scene.get("name", "BOB") == b"(('bob', 1),)"
@@ -125,7 +125,7 @@ def test_why_a_shape_is_not_served_is_said_once(scene: Scene):
 
 
 def test_keys_are_typed_as_their_columns(scene: Scene):
-    assert scene.cache.read("order", ("1",)).said == "shape"
+    assert scene.cache.read("order", ("1",)).outcome == "shape"
     for wrong in (1.5, None, True, "a "):
         with pytest.raises(Usage):
             scene.cache.read("name" if isinstance(wrong, str) else "order", (wrong,))
@@ -185,7 +185,7 @@ def test_a_late_fill_does_not_replace_a_newer_value(scene: Scene):
 def test_a_cache_that_forgets_begins_an_epoch(scene: Scene):
     scene.get("order", 1)
     scene.redis.delete("strata:{c}")
-    assert scene.cache.read("order", (1,)).said == "cold"
+    assert scene.cache.read("order", (1,)).outcome == "cold"
     assert scene.get("order", 1) == b"()"
     scene.step()
     # The entry was there all the time, of an epoch that is no more.
@@ -236,19 +236,19 @@ def test_a_position_that_was_purged(scene: Scene):
 def test_other_sources_and_other_shapes_are_refused(scene: Scene):
     other = Shapes.of("s", [Shape("order", {"d.orders": ("id",)})])
     Invalidator(scene.world, CacheServer(scene.url, "c"), other).run(follow=False)
-    assert scene.cache.read("customer", (1,)).said == "shape"
+    assert scene.cache.read("customer", (1,)).outcome == "shape"
     with pytest.raises(Usage, match="the shapes are of x"):
         Invalidator(scene.world, CacheServer(scene.url, "c"), Shapes.of("x", other.shapes))
     scene.redis.hset("strata:{c}", "history", '["x",""]')
     with pytest.raises(CacheRefusedError, match="the cache is of"):
         scene.step()
-    assert scene.cache.read("order", (1,)).said == "history"
+    assert scene.cache.read("order", (1,)).outcome == "history"
 
 
 def test_a_cache_of_an_older_form_begins_an_epoch(scene: Scene):
     scene.get("order", 1)
     scene.redis.hset("strata:{c}", "format", "1")
-    assert scene.cache.read("order", (1,)).said == "format"
+    assert scene.cache.read("order", (1,)).outcome == "format"
     scene.step()
     assert scene.follower.report.epochs == 2
     assert not scene.is_hit("order", 1)
@@ -266,8 +266,8 @@ def test_where_the_cache_cannot_say_what_was_invalidated(scene: Scene):
 
     assert get() == b"loaded"
     scene.redis.hset("strata:{c}", "server", "another")
-    for said in ("moved", "cold"):
-        with pytest.raises(CacheUnavailableError, match=f"cannot say what has been invalidated: {said}"):
+    for outcome in ("moved", "cold"):
+        with pytest.raises(CacheUnavailableError, match=f"cannot say what has been invalidated: {outcome}"):
             get()
         assert scene.get("order", 1) == b"()"
         scene.redis.delete("strata:{c}")
@@ -319,7 +319,7 @@ def test_a_replica_of_the_cache_that_lacks_writes_takes_over(world: World, tmp_p
         there.execute_command("REPLICAOF", "NO", "ONE")
         assert there.hget("strata:{c}:order:[1]", "value") == b"V((1, 1, 'old'),)"
     moved = Cache(replica.url, "c", SHAPES)
-    assert moved.read("order", (1,)).said == "moved"
+    assert moved.read("order", (1,)).outcome == "moved"
     follower = Invalidator(world, CacheServer(replica.url, "c"), SHAPES, on_remark=scene.remarks.append)
     follower.run(follow=False)
     assert follower.report.epochs == 0
@@ -338,7 +338,7 @@ def test_the_first_heartbeat_sees_the_table_as_it_is_then(scene: Scene):
     scene.step()
     scene.sql("INSERT INTO names VALUES ('bob', 1)")
     scene.step()
-    assert scene.cache.read("name", ("bob",)).said == "shape"
+    assert scene.cache.read("name", ("bob",)).outcome == "shape"
     scene.sql("ALTER TABLE names MODIFY name VARCHAR(40) COLLATE utf8mb4_bin")
     scene.step()
     scene.inspect()

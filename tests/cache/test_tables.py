@@ -36,7 +36,7 @@ def follow(world: World, redis: RedisServer, *tables: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "outcome"),
     [
         ("d.order", "the server has no d.order, or hides it; there are: d.orders"),
         ("d.ORDERS", "the server has no d.ORDERS"),
@@ -47,13 +47,13 @@ def follow(world: World, redis: RedisServer, *tables: str) -> None:
         ("information_schema.tables", "in a database that streams leave out"),
     ],
 )
-def test_what_is_no_table_is_refused(world: World, redis_server: RedisServer, table: str, said: str):
+def test_what_is_no_table_is_refused(world: World, redis_server: RedisServer, table: str, outcome: str):
     world.server.run_sql("CREATE OR REPLACE VIEW d.paid AS SELECT * FROM d.orders WHERE state = 'paid'")
     with redis_server.client() as client:
         client.flushall()
         with pytest.raises(Usage) as refused:
             follow(world, redis_server, "d.orders", table)
-        assert said in str(refused.value)
+        assert outcome in str(refused.value)
         assert client.dbsize() == 0
 
 
@@ -113,7 +113,7 @@ def test_a_source_of_which_nothing_has_landed(tmp_path: Path, redis_server: Redi
         server.run_sql("CREATE DATABASE d; CREATE TABLE d.orders (id INT PRIMARY KEY)")
         Invalidator(PlainWorld(server, tmp_path), CacheServer(redis_server.url, "c"), shapes).run(follow=False)
     reader = Cache(redis_server.url, "c", shapes)
-    assert reader.read("order", (1,)).said == "miss"
+    assert reader.read("order", (1,)).outcome == "miss"
     reader.close()
 
 
@@ -178,7 +178,7 @@ def test_tables_that_foreign_keys_change_without_row_events_are_not_served(famil
     scene.get("order", 1)
     assert scene.is_hit("order", 1) == is_logged
     assert ("foreign keys change rows of d.orders" in "".join(scene.remarks)) != is_logged
-    assert scene.cache.read("rated", (1,)).said == "miss"
+    assert scene.cache.read("rated", (1,)).outcome == "miss"
     scene.sql("DELETE FROM parents WHERE id = 1")
     scene.step()
     assert scene.get("order", 1) == b"((1, None),)"
@@ -192,7 +192,7 @@ def test_tables_that_foreign_keys_change_without_row_events_are_not_served(famil
     )
     scene.step()
     assert scene.cache.get("rated", (1,), load, connection=scene.connection) == b"()"
-    assert (scene.cache.read("rated", (1,)).said == "shape") != is_logged
+    assert (scene.cache.read("rated", (1,)).outcome == "shape") != is_logged
     scene.inspect()
 
 

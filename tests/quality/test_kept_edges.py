@@ -23,8 +23,8 @@ def edges_of(keys: list[int], seed: int) -> Edges:
     count = len(keys)
     images = [random.integers(-9, 9, count) for _ in range(2)]
     sides = [random.integers(1, 3, count).astype(np.uint8) for _ in range(2)]
-    is_asked = random.integers(0, 2, count).astype(bool)
-    return Edges(np.array(keys, np.int64), images[0], sides[0], np.arange(count), images[1], sides[1], is_asked)
+    is_requested = random.integers(0, 2, count).astype(bool)
+    return Edges(np.array(keys, np.int64), images[0], sides[0], np.arange(count), images[1], sides[1], is_requested)
 
 
 def rows_of(files: list[FileEdges]) -> set[tuple[object, ...]]:

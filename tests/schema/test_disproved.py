@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.errors import SchemaGapError
-from strata_cdc.pipeline.lines import tracked_said
+from strata_cdc.pipeline.lines import tracked_line
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.snapshot import SchemaSnapshot
 from strata_cdc.schema.history.snapshot_ledger import add_snapshot
@@ -108,7 +108,7 @@ def test_since_the_statement_that_made_the_table_it_is_not_known(store):
     snap(store, f"{A}:1-5", {T: table("b int; a int"), U: table("a int; b int")})
     report = track(store, stream, "", "alter table t add c int")
     assert (report.drifts, columns(store, 2), columns(store, 5)) == (2, None, None)
-    assert tracked_said(report) == (
+    assert tracked_line(report) == (
         "1 DDL statement, 3 schema versions; drift: d.t is not on the server as the stream has it; nothing that was "
         "logged shows since when, so rows after transaction 1 are not decoded, and those of them that were published "
         "before may be wrong (and 1 table more)"

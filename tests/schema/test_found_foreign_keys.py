@@ -16,7 +16,7 @@ from strata_cdc.dialects.relations import Through
 from strata_cdc.ops.metrics import metrics_of
 from strata_cdc.progress.status import source_status
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
-from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, told_cascades
+from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, reported_cascades
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.overview import overview
 from strata_cdc.store.tables import snapshot
@@ -98,7 +98,7 @@ def test_they_follow_their_tables(world: MirrorWorld) -> None:
 def test_what_is_told_twice_is_kept_once(world: MirrorWorld) -> None:
     for number in range(4):
         take(world, f"INSERT INTO kept VALUES ({number}, 1)")
-    assert [len(one.names) for one in told_cascades(world.engine, "s")] == [3]
+    assert [len(one.names) for one in reported_cascades(world.engine, "s")] == [3]
 
 
 def test_a_key_that_came_while_a_snapshot_was_pending(world: MirrorWorld) -> None:

@@ -70,7 +70,7 @@ class CacheClient:
         try:
             if self._nodes is None:
                 self._learn(self._at)
-            return self._asked(self._at, words)
+            return self._answer(self._at, words)
         except (errors.ConnectionError, errors.TimeoutError, errors.ClusterDownError):
             # Another node knows who has the slot now, if this one is gone, or cut off from the others.
             self._go_on()
@@ -80,7 +80,7 @@ class CacheClient:
         """Runs a command that names no key on a node. Raises what redis-py raises."""
         return self._client(node).execute_command(*words)
 
-    def _asked(self, at: Node, words: Sequence[Any]) -> Any:
+    def _answer(self, at: Node, words: Sequence[Any]) -> Any:
         errors = self._redis.exceptions
         for _ in range(_MOST_HOPS):
             try:

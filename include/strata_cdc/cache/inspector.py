@@ -183,13 +183,13 @@ class Inspector:
             elif entry in self._held:
                 self._look_at(entry, self._held[entry], f"was kept by record {record['record']}")
 
-    def _expect(self, record: dict[str, str], gtid: Gtid, shapes: set[str], said: dict[str, str]) -> None:
+    def _expect(self, record: dict[str, str], gtid: Gtid, shapes: set[str], answered: dict[str, str]) -> None:
         """Each key that a transaction touches is among those that went."""
         touched = self._changes.touched[gtid]
         missing = [f"shape {name}" for name in sorted(touched.whole - shapes)]
         for shape, keys in touched.keys.items():
             entries = {entry_key(self._cache.state_key, shape, key) for key in keys} if shape not in shapes else set()
-            missing += sorted(entries - set(said))
+            missing += sorted(entries - set(answered))
         for entry in missing:
             self._found.findings.append(f"{entry} was not invalidated by record {record['record']}, which has {gtid}")
 

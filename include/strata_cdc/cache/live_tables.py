@@ -80,10 +80,10 @@ class LiveTables(Struct, frozen=True):
             AccessDeniedError: It does not let us in.
         """
         with connect(address) as connection, server_errors(address):
-            return cls._asked(connection, databases)
+            return cls._query(connection, databases)
 
     @classmethod
-    def _asked(cls, connection: pymysql.Connection, databases: Sequence[str]) -> LiveTables:
+    def _query(cls, connection: pymysql.Connection, databases: Sequence[str]) -> LiveTables:
         def rows(query: str, *arguments: object) -> list[Any]:
             with connection.cursor() as cursor:
                 cursor.execute(query, arguments or None)

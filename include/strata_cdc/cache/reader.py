@@ -31,7 +31,7 @@ MARK_SECONDS: Final = 60
 class CachedValue(Struct, frozen=True):
     """What the cache has of a key."""
 
-    said: str
+    outcome: str
     """`hit` or `miss`; else why nothing is read or filled: `cold`, `moved`, `history`, `shape`, `format`."""
     value: bytes | None = None
     """Of a hit; None: it is known that there is nothing."""
@@ -42,12 +42,12 @@ class CachedValue(Struct, frozen=True):
     def is_proof(self) -> bool:
         """Whether the token has all acknowledged invalidations of the key: with it nothing is too old. The state of
         a cache that was moved may lack some."""
-        return self.said in ("hit", "miss", "shape")
+        return self.outcome in ("hit", "miss", "shape")
 
     @property
     def is_hit(self) -> bool:
         """Whether there is an answer."""
-        return self.said == "hit"
+        return self.outcome == "hit"
 
 
 class Counts(Struct):
@@ -125,7 +125,7 @@ class Cache:
         self.counts.misses += 1
         if self._only_proven and (entry is None or not entry.is_proof):
             raise CacheUnavailableError(
-                "the cache cannot say what has been invalidated" + (f": {entry.said}" if entry else ""),
+                "the cache cannot say what has been invalidated" + (f": {entry.outcome}" if entry else ""),
                 remedy="It can once `strata cache follow` has caught up.",
             )
         needed = parse_executed(entry.token) if entry is not None else NOTHING
@@ -134,7 +134,7 @@ class Cache:
         # Before the query: what is read next is at least as fresh.
         token = self._token_with(connection, needed, wait_seconds)
         value = load()
-        if entry is not None and entry.said == "miss":
+        if entry is not None and entry.outcome == "miss":
             self._keep(shape, key, value, token)
         else:
             self.counts.without += 1
@@ -183,7 +183,7 @@ class Cache:
                 never one that somebody else has brought.
 
         Returns:
-            `filled`, `older`, or why nothing is filled, as `CachedValue.said`.
+            `filled`, `older`, or why nothing is filled, as `CachedValue.outcome`.
 
         Raises:
             Usage: As for `get`.

@@ -12,7 +12,7 @@ from strata_cdc.errors import SchemaGapError
 from strata_cdc.landing.prepared import CommittedRecord
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import ROWS_ELSEWHERE, TableName, definition_from_json
-from strata_cdc.unforeseen import as_told, may_pass
+from strata_cdc.unforeseen import as_strata_error, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -324,7 +324,7 @@ class _Planner(Struct):
             if may_pass(error):
                 raise
             gtid = str(record.gtid) if record.gtid else None
-            why = as_told(error, str(name))
+            why = as_strata_error(error, str(name))
             self.errors.setdefault(
                 name, why.located(table=str(name), gtid=gtid, file=record.binlog_file, offset=record.binlog_pos)
             )

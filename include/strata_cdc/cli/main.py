@@ -206,8 +206,8 @@ def _refuse(error: StrataError, *, as_json: bool) -> int:
         typer.echo(json.dumps(to_plain(error.facts()), ensure_ascii=not text.isprintable()), err=True)
     else:
         # Of a mistake in the command line, its own help tells more, and the remedy names that.
-        is_told = type(error) is Usage or "docs/" in text
-        typer.echo(f"strata: {text}" + ("" if is_told else f" More: `strata docs {error.page}`."), err=True)
+        is_complete = type(error) is Usage or "docs/" in text
+        typer.echo(f"strata: {text}" + ("" if is_complete else f" More: `strata docs {error.page}`."), err=True)
     return error.exit_code
 
 

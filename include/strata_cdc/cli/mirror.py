@@ -209,8 +209,8 @@ def _show_upkeep(context: typer.Context, done: Sequence[KeptUp]) -> int:
         print_lines(done)
     else:
         for kept in done:
-            if kept.said() is not None:
-                say(f" {kept.table}  {kept.said()}")
+            if kept.summary() is not None:
+                say(f" {kept.table}  {kept.summary()}")
     return 1 if any(kept.left for kept in done) else 0
 
 

@@ -73,14 +73,14 @@ def track(
     _print(report, as_json=as_json)
     if report.gaps:
         raise SchemaGapError(
-            _gaps_said(report),
+            _gaps_summary(report),
             source=name,
             remedy=f"`strata schema history --source {name}` shows the statements; `strata snapshot --source {name}`, "
             f"then `strata track --source {name}`, closes a gap from there on. All other tables have been tracked.",
         )
 
 
-def _gaps_said(report: TrackReport) -> str:
+def _gaps_summary(report: TrackReport) -> str:
     gaps = [notice for notice in worst_first(report.notices) if notice.kind is NoticeKind.GAP]
     tables = counted(len(gaps), "table") if len(gaps) < MOST_OF_A_KIND else "many tables"
     worst = str(gaps[0]).removeprefix("gap: ")

@@ -101,7 +101,7 @@ class HistoryWriter(RowsWriter):
         """Returns the query of the history, without a view's name."""
         last = self._source.stages - 1
         queries = [query for stage in range(last + 1) for query in self._stage(stage)]
-        shown = [named(self._told(at), self._source.columns[at].published) for at in self._shown()]
+        shown = [named(self._value_after(at), self._source.columns[at].published) for at in self._shown()]
         outer = select(*shown, *self._validity(last)).from_(f"spans_{last}", copy=False)
         outer = outer.where(or_(self._is_version(), *([equal("put", _ENDED)] if last else [])), copy=False)
         outer.set("with_", self._with([*self._mappings(), *queries]))
@@ -187,13 +187,13 @@ class HistoryWriter(RowsWriter):
         is_lacking = exp.Is(this=column_of(f"v{form}"), expression=exp.null())
         if then.unlike is not None:
             unlike = self._not_known(f"the log does not tell {then.unlike}", column)
-            is_told: exp.Expr = exp.Is(this=value, expression=exp.null())
+            is_exact: exp.Expr = exp.Is(this=value, expression=exp.null())
             shown: exp.Expr = exp.null()
             if then.is_castable:
                 shown = tried(value, column.kind, self._dialect)
                 again = exp.NullSafeEQ(this=tried(shown.copy(), then.kind, self._dialect), expression=value.copy())
-                is_told = or_(is_told, again)
-            marked = _either(is_told, self._struct(column, v=shown, u=why), unlike)
+                is_exact = or_(is_exact, again)
+            marked = _either(is_exact, self._struct(column, v=shown, u=why), unlike)
         else:
             marked = self._struct(column, v=self._typed(value, column.kind), u=why)
         return _either(is_lacking, lacks, marked)

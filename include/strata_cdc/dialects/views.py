@@ -144,7 +144,7 @@ class Writer:
         carried = [*map(column_of, ("put", "seq", "row"))]
         for at, column in enumerate(self._source.columns):
             if self._is_key(column, stage):
-                carried.append(named(self._told(at), f"k{at}"))
+                carried.append(named(self._value_after(at), f"k{at}"))
             if self._is_key(column, stage) and column.has_texts:
                 carried.append(named(self._part(at, "x"), f"t{at}"))
             if self._has_value(column, stage):
@@ -281,7 +281,7 @@ class Writer:
         return [
             Lookup(
                 _looked_up(column_source.made, inside),
-                self._asked(column_source, column_source.made, inside),
+                self._lookup_key(column_source, column_source.made, inside),
                 column_source,
                 column.kind,
             )
@@ -414,9 +414,9 @@ class Writer:
         return exp.Case(ifs=[fails], default=self._known(column_source, column, BEFORE))
 
     def _opened(self, at: int) -> exp.Expr:
-        return named(self._told(at), self._source.columns[at].name)
+        return named(self._value_after(at), self._source.columns[at].name)
 
-    def _told(self, at: int) -> exp.Expr:
+    def _value_after(self, at: int) -> exp.Expr:
         """The value after an event; an error if it is not known."""
         column = self._source.columns[at]
         made, value, why = column_of(f"v{at}"), self._part(at, "v"), self._part(at, "u")
@@ -508,7 +508,7 @@ class Writer:
             expressions[0] if len(expressions) == 1 else exp.Coalesce(this=expressions[0], expressions=expressions[1:])
         )
 
-    def _asked(self, column_source: ColumnSource, made: MadeValues, inside: str) -> exp.Expr:
+    def _lookup_key(self, column_source: ColumnSource, made: MadeValues, inside: str) -> exp.Expr:
         """A value as it is looked up."""
         if not made.asks_texts:
             return self._raw(column_source, inside)

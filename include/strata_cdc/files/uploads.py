@@ -54,7 +54,7 @@ def unfinished_uploads(url: str) -> list[Upload]:
     query = {"uploads": "", "prefix": f"{key.rstrip('/')}/" if key else ""}
     uploads: list[Upload] = []
     while True:
-        page = _asked(url, "GET", query)
+        page = _answer(url, "GET", query)
         for upload in page.findall("Upload"):
             begun = datetime.fromisoformat(_text(upload, "Initiated")) - _EPOCH
             uploads.append(Upload(_text(upload, "Key"), _text(upload, "UploadId"), begun // timedelta(microseconds=1)))
@@ -73,14 +73,14 @@ def abort_upload(url: str, upload: Upload) -> None:
     Raises:
         LakeUnavailableError: The store refuses it, or does not answer.
     """
-    _asked(url, "DELETE", {"uploadId": upload.upload_id}, upload.key)
+    _answer(url, "DELETE", {"uploadId": upload.upload_id}, upload.key)
 
 
 def _text(element: ET.Element, name: str) -> str:
     return element.findtext(name) or ""
 
 
-def _asked(url: str, method: str, query: Mapping[str, str], key: str = "") -> ET.Element:
+def _answer(url: str, method: str, query: Mapping[str, str], key: str = "") -> ET.Element:
     request = urllib.request.Request(signed_url(url, method, query, key), method=method)  # noqa: S310  the lake's
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310  the lake's
@@ -114,9 +114,9 @@ def signed_url(url: str, method: str, query: Mapping[str, str], key: str = "") -
         or os.environ.get("AWS_ENDPOINT_URL")
         or f"https://s3.{region}.amazonaws.com"
     )
-    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+    words = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
     address = f"{endpoint.rstrip('/')}/{bucket}/{quote(key)}".rstrip("/")
-    config |= {"endpoint": f"{address}?{asked}&x-id=", "virtual_hosted_style_request": "true"}
+    config |= {"endpoint": f"{address}?{words}&x-id=", "virtual_hosted_style_request": "true"}
     try:
         store = S3Store(bucket, config=config, client_options={"allow_http": endpoint.startswith("http://")})
         return str(obstore.sign(store, method, "-", timedelta(seconds=_SECONDS)))  # type: ignore[call-overload]

@@ -57,7 +57,7 @@ class GroupBounds:
             Usage: The position means nothing for a group, or is a token that does not name all of its sources.
         """
         self._group, self._membership, self._sources = group, membership, sources
-        self._asked: Mapping[str, ServerNow] = {} if isinstance(start, str) else start
+        self._reported: Mapping[str, ServerNow] = {} if isinstance(start, str) else start
         self._start = self._bound(start) if isinstance(start, str) else Edge.NOW
         if isinstance(self._start, Edge) and self._start is not Edge.BEGINNING:
             membership.pass_all()
@@ -108,8 +108,8 @@ class GroupBounds:
             StrataError: The lake or the server does not answer.
         """
         begin: Start
-        if source in self._asked:
-            begin = self._asked[source]
+        if source in self._reported:
+            begin = self._reported[source]
         elif isinstance(self._start, dict) and source in self._start:
             begin = self._start[source]
         elif source in self._times:

@@ -116,7 +116,7 @@ class SourceReader(threading.Thread):
         super().__init__(name=f"strata-{source}", daemon=True)
         self.source = source
         self._stream, self._server, self._inbox = stream, server, inbox
-        self._asked: ServerMoment | None = None
+        self._pending_moment: ServerMoment | None = None
         """What the server reported, and the stream has not reached yet."""
 
     def run(self) -> None:
@@ -154,14 +154,14 @@ class SourceReader(threading.Thread):
 
     def _prove(self, position: SourcePosition, server: Server) -> ServerMoment | None:
         """Returns what is proved when the stream has reached a position."""
-        before, self._asked = self._asked, None
+        before, self._pending_moment = self._pending_moment, None
         if before is not None and self._is_after(position, before):
             # This is the previous answer: on a server that never rests, the stream would never reach the newest answer.
             return before
         now = server.ask()
         if self._is_after(position, now):
             return now
-        self._asked = now
+        self._pending_moment = now
         return None
 
     def _is_after(self, position: SourcePosition, moment: ServerMoment) -> bool:

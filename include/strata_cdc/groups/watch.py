@@ -30,10 +30,10 @@ class Watch:
         """
         self._group, self._max_skew = group, max_skew
         self._patience = max(_LEAST_SECONDS, max_skew / 1e6)
-        self._stands_at: int | None = None
+        self._watermark: int | None = None
         self.since = 0.0
         """When the watermark reached its present value: seconds, by this machine's clock; 0 before the first check."""
-        self._said = 0.0
+        self._reported = 0.0
         self._early: dict[str, int] = {}
         """When the next line about times in the future may be logged, by source: microseconds UTC."""
         self._waits: set[str] = set()
@@ -50,12 +50,12 @@ class Watch:
         watermark = merge.watermark
         if watermark is None:  # Nothing more comes.
             return
-        if watermark != self._stands_at:
-            if self._said:
+        if watermark != self._watermark:
+            if self._reported:
                 _LOG.warning("group %s: the watermark goes on", self._group)
-            self._stands_at, self.since, self._said = watermark, now, 0.0
-        elif now - self.since >= self._patience and now - self._said >= _AGAIN_SECONDS:
-            self._said = now
+            self._watermark, self.since, self._reported = watermark, now, 0.0
+        elif now - self.since >= self._patience and now - self._reported >= _AGAIN_SECONDS:
+            self._reported = now
             _LOG.warning("%s", self.line(merge))
 
     def line(self, merge: Merge[Any]) -> str:

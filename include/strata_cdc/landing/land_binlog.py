@@ -106,7 +106,7 @@ class Landing:
         self._server: ServerState
         """When the connection was made; while it is quiet, as it was queried last."""
         self._complete: CompleteUntil | None = None
-        self._server_asked = self._reported = time.monotonic()
+        self._server_at = self._reported = time.monotonic()
 
     def run(self) -> None:
         """Lands up to what the server had executed when this began.
@@ -151,7 +151,7 @@ class Landing:
     def _look_at_server(self) -> None:
         server = self._watch.look(self._read_to())
         if server is not None:
-            self._server, self._server_asked = server, time.monotonic()
+            self._server, self._server_at = server, time.monotonic()
             self._note_complete()
 
     def _note_complete(self) -> None:
@@ -187,7 +187,7 @@ class Landing:
         # A storage engine sends only what is durable, which may be less than what the server has executed.
         self._until = Until.ENOUGH if server.binlog_engine else Until.END_OF_BINLOG
         self._watch, self._began_after = HistoryWatch(self._address, server), self._cutter.seq
-        self._server, self._server_asked = server, time.monotonic()
+        self._server, self._server_at = server, time.monotonic()
         self._note_arrival()
         self._note_complete()
         self._tell(is_idle=self._has_arrived)
@@ -256,7 +256,7 @@ class Landing:
         cutter = self._cutter
         self._reported = now = time.monotonic()
         landed = cutter.seq - cutter.before.seq
-        server_now = self._server.now + (now - self._server_asked) * 1e6
+        server_now = self._server.now + (now - self._server_at) * 1e6
         behind = 0.0 if is_idle or not cutter.clock else max(0.0, (server_now - cutter.clock) / 1e6)
         self._notes.tell(
             LandProgress(

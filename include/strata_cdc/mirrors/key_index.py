@@ -117,7 +117,7 @@ class KeyIndex:
         self._dead[path] = vector, dead
 
     def _candidates(self, mirror: Mirror, files: list[LiveFile], requested: Ints) -> Ints:
-        """Live rows with one of the codes: the index of the code in `asked`, the file's number, the row's number."""
+        """Live rows with one of the codes: the index of the code in `requested`, the numbers of the file and the row."""
         numbers = {file.path: at for at, file in enumerate(files)}
         parts = [np.empty((3, 0), np.int64)]
         searched: set[str] = set()
@@ -163,16 +163,16 @@ class KeyIndex:
             ),
         ]
         exact = row_codes(pa.concat_tables(parts))
-        of_asked, of_rows = exact[: len(requested)], exact[len(requested) :]
+        of_requested, of_rows = exact[: len(requested)], exact[len(requested) :]
         needed = np.zeros(exact.max() + 1, np.int64)
-        needed[of_asked] = wanted.counts[requested]
-        is_asked = np.zeros(len(needed), bool)
-        is_asked[of_asked] = True
+        needed[of_requested] = wanted.counts[requested]
+        is_requested = np.zeros(len(needed), bool)
+        is_requested[of_requested] = True
         there = np.bincount(of_rows, minlength=len(needed))
-        wrong = is_asked & ((there > needed) if wanted.exact else (there < needed))
-        wrong |= is_asked & (there < needed)
+        wrong = is_requested & ((there > needed) if wanted.exact else (there < needed))
+        wrong |= is_requested & (there < needed)
         if wrong.any():
-            raise _wrong(mirror, wanted.keys, int(requested[np.flatnonzero(wrong[of_asked])[0]]))
+            raise _wrong(mirror, wanted.keys, int(requested[np.flatnonzero(wrong[of_requested])[0]]))
         # Of equal rows, the first ones are deleted.
         by_code = np.argsort(of_rows, kind="stable")
         starts = np.searchsorted(of_rows[by_code], of_rows[by_code], side="left")

@@ -81,7 +81,7 @@ class Segment:
             numbers: The number that the result has for each of the files.
 
         Returns:
-            Three lines: index in `asked`, number of the file, number of the row.
+            Three lines: index in `requested`, number of the file, number of the row.
         """
         codes = self._codes
         if not len(codes):

@@ -63,14 +63,14 @@ def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
     ]
     at = own.get_field_index(SEQ)
     fields = list(own)
-    return pa.schema([_said(field, by_name[field.name]) for field in [*fields[:at], *former, *fields[at:]]])
+    return pa.schema([_as_stored(field, by_name[field.name]) for field in [*fields[:at], *former, *fields[at:]]])
 
 
-def _said(field: pa.Field, stored: dict[str, Any]) -> pa.Field:
+def _as_stored(field: pa.Field, stored: dict[str, Any]) -> pa.Field:
     kind, metadata = field.type, stored["metadata"]
     if pa.types.is_struct(kind):
         inside = {field["name"]: field for field in stored["type"]["fields"]}
-        kind = pa.struct([_said(kind.field(at), inside[kind.field(at).name]) for at in range(kind.num_fields)])
+        kind = pa.struct([_as_stored(kind.field(at), inside[kind.field(at).name]) for at in range(kind.num_fields)])
     known = {
         NUMBER: str(metadata.get(_ID, "")),
         IN_FILES: metadata.get(_PHYSICAL, ""),

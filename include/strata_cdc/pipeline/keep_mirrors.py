@@ -25,7 +25,7 @@ class UpkeepReport(Struct, frozen=True):
 
     def lines(self) -> tuple[str, ...]:
         """In words, a line each."""
-        return tuple(f"{mirror.table}: {mirror.said()}" for mirror in self.mirrors)
+        return tuple(f"{mirror.table}: {mirror.summary()}" for mirror in self.mirrors)
 
 
 class UpkeepSums(Struct, frozen=True):
@@ -59,4 +59,4 @@ def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
 
 
 def _report(source: str, done: list[KeptUp]) -> UpkeepReport:
-    return UpkeepReport(source, tuple(kept for kept in done if kept.said() is not None))
+    return UpkeepReport(source, tuple(kept for kept in done if kept.summary() is not None))

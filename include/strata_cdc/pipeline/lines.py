@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from strata_cdc.tracking.snapshot_schemas import SnapshotReport
 
 
-def snapshot_said(report: SnapshotReport | None) -> str:
+def snapshot_line(report: SnapshotReport | None) -> str:
     """What the server's schema is known as of."""
     if report is None:
         return "it was taken before"
     return f"{counted(report.tables, 'table')} as of {report.gtid_executed or report.binlog_position or 'now'}"
 
 
-def landed_said(report: LandStepReport) -> str:
+def landed_line(report: LandStepReport) -> str:
     """What has landed."""
     landing = report.landing
     if landing is None:
@@ -40,7 +40,7 @@ def landed_said(report: LandStepReport) -> str:
     return f"{counted(landing.transactions, 'transaction')}, {size} in {counted(landing.segments, 'segment')}"
 
 
-def planned_said(report: PlanReport) -> str:
+def planned_line(report: PlanReport) -> str:
     """What a run does, and what cannot be decoded."""
     lost = report.refused
     refused = f"; {counted(lost, 'row')} cannot be decoded: {report.reason}" if lost else ""
@@ -52,7 +52,7 @@ def planned_said(report: PlanReport) -> str:
     )
 
 
-def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
+def checked_line(verdicts: Sequence[IntervalVerdict]) -> str:
     """What the checks have found, in a line: how many, and the table and column of the first failure."""
     checks, errors = sum(verdict.checks for verdict in verdicts), sum(len(verdict.errors) for verdict in verdicts)
     failures = [failure for verdict in verdicts for failure in verdict.failures]
@@ -66,7 +66,7 @@ def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
     return f"{summary}: {where and f'{where}: '}{first.message}{others}"
 
 
-def published_said(report: PublishReport) -> str:
+def published_line(report: PublishReport) -> str:
     """What was published, in a line."""
     tables = len({table.table for table in report.tables})
     withheld = sum(rows.rows for rows in report.withheld)
@@ -76,7 +76,7 @@ def published_said(report: PublishReport) -> str:
     return f"{counted(report.rows, 'row')} of {counted(tables, 'table')}{left}{others}"
 
 
-def tracked_said(report: TrackReport) -> str:
+def tracked_line(report: TrackReport) -> str:
     """What the history has learned."""
     gaps = f"; {counted(report.gaps, 'table became unknown', 'tables became unknown')}" if report.gaps else ""
     first = next((f"; {notice}" for notice in report.notices if notice.kind is NoticeKind.DRIFT), "")
@@ -85,13 +85,13 @@ def tracked_said(report: TrackReport) -> str:
     return f"{done}{gaps}{first}{more}"
 
 
-def decoded_said(report: DecodeReport) -> str:
+def decoded_line(report: DecodeReport) -> str:
     """What was decoded."""
     engine = "" if report.engine is None else f", {report.engine}"
     return f"{counted(report.rows, 'row')} from {counted(report.slices, 'slice')}{engine}"
 
 
-def mirrored_said(sums: MirrorSums) -> str:
+def mirrored_line(sums: MirrorSums) -> str:
     """How far the mirrors are, and which are late."""
     if not sums.mirrors:
         return "none: no table that `mirrors` names has a mirror, or waits for one"
@@ -99,7 +99,7 @@ def mirrored_said(sums: MirrorSums) -> str:
     return f"{counted(sums.mirrors, 'table')}, {counted(sums.commits, 'commit')}{late}"
 
 
-def read_again_said(report: DumpReport) -> str:
+def read_again_line(report: DumpReport) -> str:
     """What was dumped."""
     failed = f"; {report.failed[0].table}: {report.failed[0].message}" if report.failed else ""
     rows = sum(table.rows for table in report.tables)

@@ -12,15 +12,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from strata_cdc.pipeline.lines import (
-    checked_said,
-    decoded_said,
-    landed_said,
-    mirrored_said,
-    planned_said,
-    published_said,
-    read_again_said,
-    snapshot_said,
-    tracked_said,
+    checked_line,
+    decoded_line,
+    landed_line,
+    mirrored_line,
+    planned_line,
+    published_line,
+    read_again_line,
+    snapshot_line,
+    tracked_line,
 )
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ SNAPSHOT: Final[LocalStep[SnapshotReport | None]] = LocalStep(
     does="the schema of every table, before anything has landed",
     reads="`information_schema` at a GTID set, or file and offset",
     leaves="a row in `snapshot`",
-    line=snapshot_said,
+    line=snapshot_line,
     # Airflow's task `land` takes it, so that a source has no task that is skipped for ever after its first run.
     done_by=DoneBy.COMMAND,
 )
@@ -187,7 +187,7 @@ LAND: Final[LocalStep[LandStepReport]] = LocalStep(
     does="copies the transactions that the server has executed and that have not landed, byte for byte",
     reads="the server's stream, or files",
     leaves="`<lake>/landing/<source>/`: segments, each with its index",
-    line=landed_said,
+    line=landed_line,
 )
 TRACK: Final[LocalStep[TrackReport]] = LocalStep(
     name="track",
@@ -195,7 +195,7 @@ TRACK: Final[LocalStep[TrackReport]] = LocalStep(
     does="DDL to schema versions, in the table `schema_version`; each is an event of `strata://SOURCE/schema`",
     reads="segments",
     leaves="`schema_version`, `table_version`, `table_schema`",
-    line=tracked_said,
+    line=tracked_line,
 )
 PLAN: Final[LocalStep[PlanReport]] = LocalStep(
     name="plan",
@@ -204,7 +204,7 @@ PLAN: Final[LocalStep[PlanReport]] = LocalStep(
     reads="the index, the historian, the ledger of what is pending",
     leaves="closed intervals with their rows by table (`table_interval`); `<lake>/runs/<source>/<run>/plan.json`, and "
     "`past.json`: the state before them",
-    line=planned_said,
+    line=planned_line,
     scope=Scope.RUN,
 )
 DECODE: Final[StepOnSpark[DecodeReport]] = StepOnSpark(
@@ -214,7 +214,7 @@ DECODE: Final[StepOnSpark[DecodeReport]] = StepOnSpark(
     does="a thread, or a Spark task, decodes a slice and writes its Parquet files beside the tables",
     reads="segments, the plan",
     leaves="staged Parquet, `decoded.json`",
-    line=decoded_said,
+    line=decoded_line,
     scope=Scope.RUN,
 )
 CHECK: Final[StepOnSpark[Sequence[IntervalVerdict]]] = StepOnSpark(
@@ -224,7 +224,7 @@ CHECK: Final[StepOnSpark[Sequence[IntervalVerdict]]] = StepOnSpark(
     does="expectations compiled from the schema versions, judged in one pass; a table that fails is withheld",
     reads="staged Parquet, each file once",
     leaves="`verdict.json`, `judged.json`, quarantine, Data Docs of what failed",
-    line=checked_said,
+    line=checked_line,
     scope=Scope.RUN,
 )
 PUBLISH: Final[LocalStep[PublishReport]] = LocalStep(
@@ -233,7 +233,7 @@ PUBLISH: Final[LocalStep[PublishReport]] = LocalStep(
     does="one Delta commit per table and interval, and an asset event with rows, schema version and GTID set",
     reads="the verdict, staged Parquet",
     leaves="the verdict in the store; one Delta commit per table and interval; its state in `table_interval`",
-    line=published_said,
+    line=published_line,
     scope=Scope.RUN,
     # One table's failure withholds no other. Airflow's `all_done_min_one_success` skips a task of which one before it
     # was skipped, as `check` is without rows.
@@ -245,7 +245,7 @@ MIRROR: Final[LocalStep[MirrorReport]] = LocalStep(
     does="brings the mirrors that the settings name up to what is published",
     reads="published changes, the history, the ledger",
     leaves="commits of the mirrors, each with its position",
-    line=lambda report: mirrored_said(report.sums()),
+    line=lambda report: mirrored_line(report.sums()),
 )
 REPORT_LEFT: Final[LocalStep[None]] = LocalStep(
     name="report_left",
@@ -267,7 +267,7 @@ READ_AGAIN: Final[LocalStep[DumpReport]] = LocalStep(
     does="has the tables read again whose mirrors are blocked because no log has their rows",
     reads="the ledger `read_again`, the server",
     leaves="mirrors of tables whose rows no log has",
-    line=read_again_said,
+    line=read_again_line,
     after="mirror",
     # If one mirror has a problem, other tables' dumps go on.
     airflow={"trigger_rule": "all_done"},

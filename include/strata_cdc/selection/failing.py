@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from strata_cdc.unforeseen import as_told, may_pass
+from strata_cdc.unforeseen import as_strata_error, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,4 +31,4 @@ class FailingTables(Struct):
         except Exception as error:
             if may_pass(error):
                 raise
-            self.why[table] = as_told(error, str(table)).facts()
+            self.why[table] = as_strata_error(error, str(table)).facts()

@@ -29,7 +29,7 @@ from strata_cdc.serve.points import commit_timestamps, moment_forms, point_forms
 from strata_cdc.serve.rendering import FOLDER, make_environment
 from strata_cdc.serve.row_page import row_view, rows_at
 from strata_cdc.serve.run_page import run_changes
-from strata_cdc.serve.table_page import Asked, kind_of, table_view
+from strata_cdc.serve.table_page import TablePageRequest, kind_of, table_view
 from strata_cdc.serve.tables_page import tables_view
 from strata_cdc.serve.undo_page import undo_view
 from strata_cdc.serve.verdict_page import verdict_view, verdicts_view
@@ -269,10 +269,10 @@ class _Pages:
         older_than: _VersionId = None,
     ) -> HTMLResponse:
         """One table."""
-        request = Asked(at.strip(), before, after, older_than)
+        request = TablePageRequest(at.strip(), before, after, older_than)
         engine, configured = _store(self._sources, source), self._sources.find(source)
         view = table_view(engine, configured, TableName(database, table), request)
-        status, shown = 400 if isinstance(view.at.refusal, Usage) else 200, {"source": source, "asked": request}
+        status, shown = 400 if isinstance(view.at.refusal, Usage) else 200, {"source": source, "wanted": request}
         shown |= {"view": view, "shows_rows": self._shows_rows(), "forms": point_forms(configured)}
         # Where no rows are shown, nothing is to load what reads them.
         ordinals = [change.entry.seq for change in view.versions] if self._shows_rows() else []
@@ -303,7 +303,7 @@ class _Pages:
                 view = rows_at(configured, engine, name, request["where"], request["at"])
         except (Usage, BadData) as error:
             refusal, status = error, 400 if isinstance(error, Usage) else 404
-        shown = {"source": source, "table": name, "asked": request, "forms": moment_forms(configured)}
+        shown = {"source": source, "table": name, "wanted": request, "forms": moment_forms(configured)}
         return self._show("rows.html", status, view=view, refusal=refusal, **shown)
 
     def row(self, source: _Source, database: _Database, table: _Table, key: _Key = None, at: _At = "") -> HTMLResponse:

@@ -25,7 +25,7 @@ class BoundedBodies:
         """Answers one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif _said_bytes(scope) > self._limits.body_bytes:
+        elif _content_length(scope) > self._limits.body_bytes:
             # Nothing of it is read: the connection ends with the answer.
             answer = JSONResponse({"detail": _too_large(self._limits)}, 413, {"Connection": "close"})
             await answer(scope, receive, send)
@@ -64,7 +64,7 @@ def _too_large(limits: Limits) -> str:
     return f"a body may have {limits.body_bytes:,} bytes"
 
 
-def _said_bytes(scope: Scope) -> int:
+def _content_length(scope: Scope) -> int:
     """The length that the head declares; 0 if it declares none, or not in ASCII digits."""
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     # More digits are no length of anything.

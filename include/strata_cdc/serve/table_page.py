@@ -51,7 +51,7 @@ VERSIONS_ON_A_PAGE: Final = 100
 _BARS: Final = 100
 
 
-class Asked(Struct, frozen=True):
+class TablePageRequest(Struct, frozen=True):
     """What the page is requested with; all of it is in the URL."""
 
     at: str = ""
@@ -113,7 +113,7 @@ class TableView(Struct, frozen=True):
         )
 
 
-def table_view(engine: sa.Engine, configured: Source, name: TableName, request: Asked) -> TableView:
+def table_view(engine: sa.Engine, configured: Source, name: TableName, request: TablePageRequest) -> TableView:
     """The page of a table.
 
     Raises:

@@ -93,8 +93,8 @@ class StrataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns in Spark's types."""
-        asked = some_columns(self.whole, self.columns) if self.columns else self.whole
-        return from_arrow_schema(asked, prefer_timestamp_ntz=True)
+        chosen = some_columns(self.whole, self.columns) if self.columns else self.whole
+        return from_arrow_schema(chosen, prefer_timestamp_ntz=True)
 
     def slices(self) -> tuple[PlannedSlice, ...]:
         """The slices of the range.

@@ -234,15 +234,15 @@ class _EndTime:
     def __init__(self, request: StreamRequest, time: int | None) -> None:
         """Takes the time, microseconds UTC; None: the stream ends at no time."""
         self._server, self._time = LiveServer(request.source.address), time
-        self._asked = -_AGAIN_SECONDS
+        self._measured_at = -_AGAIN_SECONDS
 
     def is_over(self, progress: StreamProgress, *, by_file: bool) -> bool:
         """Whether the time has come, and the server has nothing more from before it; sends a request to the server from
         time to time."""
         now = time.monotonic()
-        if self._time is None or now - self._asked < _AGAIN_SECONDS:
+        if self._time is None or now - self._measured_at < _AGAIN_SECONDS:
             return False
-        self._asked = now
+        self._measured_at = now
         server = self._server.state()
         if server.now < self._time:
             return False

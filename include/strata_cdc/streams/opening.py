@@ -85,7 +85,7 @@ class Opening(Struct, frozen=True):
         return any(end.is_reached(seq, had, at) for end in self.ends)
 
 
-class _AskedServer:
+class _ServerOnce:
     """Requests the server's state once, when it is needed."""
 
     def __init__(self, server: LiveServer, *, by_file: bool) -> None:
@@ -139,18 +139,18 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
             event begins.
         StrataError: The server or the lake does not answer.
     """
-    asked_server = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
+    server_once = _ServerOnce(server, by_file=bool(landed.segments) and landed.has_anonymous())
     if isinstance(start, ServerNow):
         if not landed.executed() <= start.executed:
-            asked_server.now(landed)
-        start = (start.end or server.end()) if asked_server.by_file else start.position
-    position = asked_server.now(landed) if start is Edge.NOW else _of_server(landed.source, start)
+            server_once.now(landed)
+        start = (start.end or server.end()) if server_once.by_file else start.position
+    position = server_once.now(landed) if start is Edge.NOW else _of_server(landed.source, start)
     end = None if until is None else _of_server(landed.source, until)
     if isinstance(position, datetime) and not landed.segments and end is not Edge.LANDED:
-        _refuse_before_kept(landed.source, asked_server, to_micros(position))
-    skip_to, begin, executed = _find_start(landed, asked_server, position)
-    ends = _find_end(landed, asked_server, end, follow=follow)
-    return Opening(begin, skip_to, executed, ends, asked_server.by_file)
+        _refuse_before_kept(landed.source, server_once, to_micros(position))
+    skip_to, begin, executed = _find_start(landed, server_once, position)
+    ends = _find_end(landed, server_once, end, follow=follow)
+    return Opening(begin, skip_to, executed, ends, server_once.by_file)
 
 
 def _of_server(source: str, bound: Bound) -> ServerBound:
@@ -164,7 +164,7 @@ def _of_server(source: str, bound: Bound) -> ServerBound:
     return bound
 
 
-def _find_start(landed: LandedStream, server: _AskedServer, start: ServerBound) -> tuple[int, Begin, Executed | None]:
+def _find_start(landed: LandedStream, server: _ServerOnce, start: ServerBound) -> tuple[int, Begin, Executed | None]:
     first = landed.first_seq - 1
     if isinstance(start, Edge):
         return (landed.last_seq if start is Edge.LANDED else first), Begin.from_bound(None), None
@@ -183,7 +183,7 @@ def _find_start(landed: LandedStream, server: _AskedServer, start: ServerBound) 
     raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
-def _after_set(landed: LandedStream, server: _AskedServer, position: Executed, executed: Executed) -> int:
+def _after_set(landed: LandedStream, server: _ServerOnce, position: Executed, executed: Executed) -> int:
     """The last ordinal such that a set has all transactions up to it."""
     _refuse_missing(landed, position, server)
     ahead = executed - landed.executed()
@@ -209,7 +209,7 @@ def _after_set(landed: LandedStream, server: _AskedServer, position: Executed, e
     return low
 
 
-def _refuse_missing(landed: LandedStream, position: Executed, server: _AskedServer) -> None:
+def _refuse_missing(landed: LandedStream, position: Executed, server: _ServerOnce) -> None:
     earliest = landed.executed_before() if landed.segments else server.state().purged
     gone = earliest - position
     if not gone:
@@ -224,7 +224,7 @@ def _refuse_missing(landed: LandedStream, position: Executed, server: _AskedServ
     ).beginning(earliest)
 
 
-def _refuse_before_kept(source: str, server: _AskedServer, time: int) -> None:
+def _refuse_before_kept(source: str, server: _ServerOnce, time: int) -> None:
     """Refuses a time of which the server has purged transactions, or may have purged some; nothing has landed."""
     oldest = server.oldest()
     if oldest is not None and time < oldest.complete_from:
@@ -270,14 +270,14 @@ def _early(source: str, first: int | None, earliest: int, gtid: str | None = Non
     ).beginning(_shown(earliest))
 
 
-def _after_file(landed: LandedStream, asked: _AskedServer, at: BinlogPosition, uuid: str = "") -> int:
+def _after_file(landed: LandedStream, server_once: _ServerOnce, at: BinlogPosition, uuid: str = "") -> int:
     """The last ordinal before a position in a server's files. `uuid` is the server's UUID, if the position has it."""
-    server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
+    server = landed.segments[-1].summary.server_uuid if landed.segments else server_once.state().uuid
     if uuid not in ("", server):
         raise _other_server(landed, uuid, server)
     seq, is_known = _landed_place(landed, at) if landed.segments else (0, False)
-    if not is_known and (not landed.segments or seq == landed.last_seq or server == asked.state().uuid):
-        _refuse_unwritten(landed, asked, at, SourceDivergedError if uuid else Usage)
+    if not is_known and (not landed.segments or seq == landed.last_seq or server == server_once.state().uuid):
+        _refuse_unwritten(landed, server_once, at, SourceDivergedError if uuid else Usage)
     return seq
 
 
@@ -336,7 +336,7 @@ def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool
 
 
 def _refuse_unwritten(
-    landed: LandedStream, server: _AskedServer, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
+    landed: LandedStream, server: _ServerOnce, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
 ) -> None:
     """Refuses a position that the server has not written, or where no event begins: it is not known what comes after
     it."""
@@ -383,9 +383,7 @@ def _other_server(landed: LandedStream, wanted: str, received: str) -> SourceDiv
     )
 
 
-def _find_end(
-    landed: LandedStream, server: _AskedServer, until: ServerBound | None, *, follow: bool
-) -> tuple[End, ...]:
+def _find_end(landed: LandedStream, server: _ServerOnce, until: ServerBound | None, *, follow: bool) -> tuple[End, ...]:
     if until is Edge.LANDED:
         return (End.from_bound(landed.last_seq),)
     if until is Edge.BEGINNING:

@@ -133,12 +133,12 @@ class _Gathered:
         return MadeValues(name, before, after, texts if texts.null_count < len(texts) else None, self._asks_texts)
 
     def _convert(self, values: pa.Array, texts: pa.Array) -> None:
-        asked = _asked(values, texts) if self._asks_texts else values
-        keys = _keys(asked)
+        lookups = _lookups(values, texts) if self._asks_texts else values
+        keys = _keys(lookups)
         different = _firsts(keys)
         new = different[~pc.is_in(keys.take(pa.array(different)), self._keys).to_numpy(zero_copy_only=False)]
         looked_at = []
-        rows = pa.table({"values": values, "texts": texts, "asked": asked}).take(pa.array(new))
+        rows = pa.table({"values": values, "texts": texts, "lookups": lookups}).take(pa.array(new))
         for at, converted in _converted_in_parts(rows, self.place):
             own = new[at]
             if converted is not None:
@@ -182,7 +182,7 @@ def _converted(rows: pa.Table, place: ColumnSource) -> _Converted:
     """Values as mirrors convert them, without those that SQL certainly has.
 
     Args:
-        rows: The `values`, their `texts` in `_invalid`, and how the view asks for them (`asked`).
+        rows: The `values`, their `texts` in `_invalid`, and how the view asks for them (`lookups`).
         place: Where they are, with the conversions.
 
     Raises:
@@ -197,7 +197,7 @@ def _converted(rows: pa.Table, place: ColumnSource) -> _Converted:
     after = values.combine_chunks()
     kept = np.flatnonzero(~is_sure & after.is_valid().to_numpy(zero_copy_only=False))
     at = pa.array(kept)
-    return _Converted(rows["asked"].combine_chunks().take(at), after.take(at), texts.combine_chunks().take(at), kept)
+    return _Converted(rows["lookups"].combine_chunks().take(at), after.take(at), texts.combine_chunks().take(at), kept)
 
 
 # Different values -------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def _coalesced(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     return column.combine_chunks()
 
 
-def _asked(values: pa.Array, texts: pa.Array) -> pa.Array:
+def _lookups(values: pa.Array, texts: pa.Array) -> pa.Array:
     """Texts by which a view asks for values that look the same: what `_invalid` has for them, a colon, the value."""
     return pc.binary_join_element_wise(texts.fill_null(""), values, ":")
 

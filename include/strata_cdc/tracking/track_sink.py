@@ -172,25 +172,25 @@ class SinkTracker:
         return before is not None and before.is_known and before.definition == entry.definition
 
     def _removals(self, change: LandedSchemaChange, requested: tuple[Change, ...]) -> Iterator[RowRemoval]:
-        asked = {
+        removals = {
             name: ddl_change
             for ddl_change in requested
             if isinstance(ddl_change, RemoveRows)
             for name in ddl_change.names
         }
-        for name in sorted({*asked, *(TableName(table.database, table.table) for table in change.tables)}):
-            effect = _effect(change, asked.get(name), name)
+        for name in sorted({*removals, *(TableName(table.database, table.table) for table in change.tables)}):
+            effect = _effect(change, removals.get(name), name)
             yield RowRemoval(change.seq, None, change.offset, name, change.query, effect)
 
 
-def _effect(change: LandedSchemaChange, asked: RemoveRows | None, name: TableName) -> RowEffect:
+def _effect(change: LandedSchemaChange, removal: RemoveRows | None, name: TableName) -> RowEffect:
     if change.kind == DdlKind.TRUNCATE:
         return ALL_ROWS_GO
-    if asked is None:
+    if removal is None:
         # Of REORGANIZE too: it drops no row, since one that fits no list is an error in TiDB (`fetchRowColVals` of
         # `reorgPartitionWorker`, pkg/ddl/partition.go), but a sink may lack rows of new partitions (`unlogged.py`).
         return read_again("which rows there are after a change of partitions is not in the sink")
-    return effect_of_removal(asked, name)
+    return effect_of_removal(removal, name)
 
 
 def _requested(change: LandedSchemaChange) -> tuple[Change, ...]:

@@ -91,9 +91,9 @@ def require_form(folder: Folder, name: SegmentName, form: SegmentForm) -> None:
     if name.form is form:
         return
     kinds = ('a server (`kind = "server"`)', 'the folder of a TiCDC sink (`kind = "ticdc"`)')
-    said, landed = kinds if form is SegmentForm.BINLOG else kinds[::-1]
+    configured, landed = kinds if form is SegmentForm.BINLOG else kinds[::-1]
     raise SourceSettingsError(
-        f"the settings say that it is {said}, and what has landed under this name is of {landed}",
+        f"the settings say that it is {configured}, and what has landed under this name is of {landed}",
         file=folder.join(str(name)),
         remedy="Give the new one a source of its own, with another name; or set `kind` as it was.",
     )

@@ -127,10 +127,10 @@ def _as_malformed(client: Client) -> Iterator[None]:
         yield
     except _MALFORMED as error:
         client._force_close()  # noqa: SLF001 - `close` would talk to the server
-        said = str(error)
-        if "LOAD_LOCAL" in said:
+        text = str(error)
+        if "LOAD_LOCAL" in text:
             message = "the server asks for a file of this machine (LOAD DATA LOCAL), and gets none"
             raise OperationalError(CR.CR_MALFORMED_PACKET, message) from error
         raise OperationalError(
-            CR.CR_MALFORMED_PACKET, f"an answer that does not follow the protocol: {type(error).__name__} {said}"
+            CR.CR_MALFORMED_PACKET, f"an answer that does not follow the protocol: {type(error).__name__} {text}"
         ) from error

@@ -273,7 +273,7 @@ def server_errors(address: ServerAddress) -> Iterator[None]:
 def as_strata_error(error: Exception, address: ServerAddress) -> StrataError:
     """Strata's error for an error of PyMySQL."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    text = _said(error)
+    text = _error_text(error)
     if code in _NO_GRANT:
         return AccessDeniedError(
             f"{address} was refused: {text} ({code})",
@@ -298,18 +298,18 @@ def as_unsafe_error(error: object, where: str) -> SourceSettingsError | None:
     code = error.args[0] if isinstance(error, Exception) and error.args else 0
     if code == _TLS_FAILED or isinstance(getattr(error, "original_exception", None), ssl.SSLError):
         return SourceSettingsError(
-            f"{where} does not speak TLS as requested: {_said(error)}",
+            f"{where} does not speak TLS as requested: {_error_text(error)}",
             remedy="Check `ssl_mode` and `ssl_ca` in the connection's URL, and the certificates of the server.",
         )
     if code == _CLEAR_PASSWORD:
         return SourceSettingsError(
-            f"{where}: {_said(error)}",
+            f"{where}: {_error_text(error)}",
             remedy="Use TLS (`ssl_mode` in the connection's URL); `enable_cleartext_plugin=true` there allows it.",
         )
     return None
 
 
-def _said(error: object) -> str:
+def _error_text(error: object) -> str:
     """A server's message, in one line that no terminal reads as a command."""
     arguments: tuple[object, ...] = getattr(error, "args", ())
     return one_line(str(arguments[1]) if len(arguments) > 1 else str(error))

@@ -134,7 +134,7 @@ class Clocks:
         """The clock whose time is the group's."""
         self._newest: dict[str, int] = {}
         """The newest time of each server, as it has it."""
-        self._asked: dict[str, float] = {}
+        self._measured_at: dict[str, float] = {}
         self.corrections: dict[str, Correction] = {}
 
     def measure(self, sources: Iterable[str], optional: Collection[str] = ()) -> None:
@@ -236,9 +236,12 @@ class Clocks:
             self._correct()
 
     def _measure_again(self, source: str) -> None:
-        if source not in self._measured or time.monotonic() - self._asked.get(source, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+        if (
+            source not in self._measured
+            or time.monotonic() - self._measured_at.get(source, -_AGAIN_SECONDS) < _AGAIN_SECONDS
+        ):
             return
-        self._asked[source] = time.monotonic()
+        self._measured_at[source] = time.monotonic()
         with suppress(StrataError):
             self.note(source, self._ask(source))
 

@@ -61,7 +61,7 @@ class KeptUp(Struct, frozen=True):
     left: str | None = None
     """Why nothing was done: another process writes to the mirror, or it is not complete."""
 
-    def said(self) -> str | None:
+    def summary(self) -> str | None:
         """The result in words; None if there was nothing to do."""
         if self.left is not None:
             return f"left as it is: {self.left}"
@@ -221,7 +221,7 @@ def _kept(table: TableName, opened: Mirror | BadData, work: Callable[[Mirror], K
         done = KeptUp(str(table), left=error.message)
     except Exception as error:  # noqa: BLE001  one table's error must stop no other
         done = KeptUp(str(table), left=loss_by(error, table).reason)
-    line = done.said()
+    line = done.summary()
     if line is not None:
         _LOG.log(logging.INFO if done.left is None else logging.WARNING, "mirror of %s: %s", done.table, line)
     return done

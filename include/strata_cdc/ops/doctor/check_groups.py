@@ -121,8 +121,8 @@ def _differences(table: TableName, members: list[Member]) -> Iterator[str]:
             members_by_form.setdefault(parts.get(part, _ABSENT), []).append(name)
         if len(members_by_form) > 1:
             sides = [
-                f"{said} in {', '.join(names)}, {by_name[names[0]].made_by(table, part)}"
-                for said, names in members_by_form.items()
+                f"{form} in {', '.join(names)}, {by_name[names[0]].made_by(table, part)}"
+                for form, names in members_by_form.items()
             ]
             yield f"{table}: {part} is " + "; ".join(sides)
 

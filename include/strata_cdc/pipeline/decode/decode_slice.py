@@ -30,7 +30,7 @@ from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.tables.layout import changes_url
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.write import ChangeWriter
-from strata_cdc.unforeseen import as_told, may_pass
+from strata_cdc.unforeseen import as_strata_error, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -153,7 +153,7 @@ def decode_table_by_table(task: DecodeTask, *, read: ReadSlice | None = None) ->
         is_of_events = isinstance(error, CorruptEventError) and error.table is None
         if is_of_events or len(tables) <= 1:
             name = str(tables[0].name) if len(tables) == 1 else None
-            return SliceOutcome(failed=(failed_slice(task.piece, as_told(error, name)),))
+            return SliceOutcome(failed=(failed_slice(task.piece, as_strata_error(error, name)),))
     parts = [
         decode_table_by_table(replace(task, piece=replace(task.piece, tables=(table,))), read=read) for table in tables
     ]

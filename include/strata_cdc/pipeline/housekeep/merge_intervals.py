@@ -38,7 +38,7 @@ from strata_cdc.store.merges import MergeLedger
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.merge_files import MergeLimits, delete_merged, merge_files
 from strata_cdc.tables.port import CommitConflictError, OutputError
-from strata_cdc.unforeseen import as_told
+from strata_cdc.unforeseen import as_strata_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -151,7 +151,7 @@ def _mergers(
         yield _Merger(source, engine, old, now, _DAY, max(0, now - age - 7 * _DAY) if scope is MergeScope.RECENT else 0)
 
 
-def _said(intervals: Sequence[ClosedInterval]) -> str:
+def _named(intervals: Sequence[ClosedInterval]) -> str:
     return f"{counted(len(intervals), 'interval')} from {moment_key(intervals[0].start)} on"
 
 
@@ -170,12 +170,12 @@ class _Merger:
         for group in self._found():
             intervals = [candidate.interval for candidate in group]
             if self._ledger.merge(intervals, self._is_wanted(group)):
-                yield MergeStep(f"{_said(intervals)} became one")
+                yield MergeStep(f"{_named(intervals)} became one")
 
     def planned(self) -> Iterator[MergeStep]:
         """What `merge_intervals` would do; nothing is changed."""
         for group in self._found():
-            yield MergeStep(f"{_said([candidate.interval for candidate in group])} would become one")
+            yield MergeStep(f"{_named([candidate.interval for candidate in group])} would become one")
 
     def _found(self) -> Iterator[list[MergeCandidate]]:
         before = self._now - self._limits.age_seconds * _SECOND
@@ -328,9 +328,9 @@ def _merge_files(
     try:
         done = merge_files(source.lake, source.name, name, *span, known=known.get(name), limits=limits.files)
     except Exception as error:  # noqa: BLE001  one table's error must stop no other
-        told = as_told(error, str(name))
-        _LOG.warning("files of %s could not be merged: %s", where, told)
-        return MergeStep(f"{where}: files stay as they are: {told}", is_problem=True)
+        reported = as_strata_error(error, str(name))
+        _LOG.warning("files of %s could not be merged: %s", where, reported)
+        return MergeStep(f"{where}: files stay as they are: {reported}", is_problem=True)
     version = None if done is None else done.version
     ledger.note_merged(waiting, full_name(name.database, name.table), version, now=now())
     if done is None:

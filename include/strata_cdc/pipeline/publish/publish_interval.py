@@ -34,7 +34,7 @@ from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.store.verdicts import VerdictOutcome
 from strata_cdc.tables.commit import OwnedSpan, publish
 from strata_cdc.tables.quarantine import quarantine_folder
-from strata_cdc.unforeseen import as_told, may_pass
+from strata_cdc.unforeseen import as_strata_error, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -250,7 +250,7 @@ class Publication:
         except Exception as error:
             if may_pass(error):
                 raise
-            return TableOutcome(planned, IntervalState.FAILED, reason=as_told(error, planned.name).facts())
+            return TableOutcome(planned, IntervalState.FAILED, reason=as_strata_error(error, planned.name).facts())
         return TableOutcome(planned, IntervalState.HELD if reason else IntervalState.PUBLISHED, committed, reason)
 
     def _commit(

@@ -167,13 +167,13 @@ def _own(rule: Rule, table: TableName, history: TableHistory) -> CheckedRule:
         rule.owner,
         rule.place,
         rule.where,
-        tuple(version for version in history.definitions if _is_asked(rule, table, version, history)),
+        tuple(version for version in history.definitions if _applies_to(rule, table, version, history)),
         called,
         tuple(_mistakes(rule, table, history)),
     )
 
 
-def _is_asked(rule: Rule, table: TableName, version: int, history: TableHistory) -> bool:
+def _applies_to(rule: Rule, table: TableName, version: int, history: TableHistory) -> bool:
     try:
         return _at(rule, table, version, history) is not None
     except Usage:

@@ -57,7 +57,7 @@ class Edges(NamedTuple):
     first_at: Ints
     last_image: Ints
     last_side: Sides
-    is_asked: Flags
+    is_requested: Flags
     """Whether the first image is to be compared with what was published earlier."""
 
     def taken(self, chosen: Flags | Ints | slice) -> Edges:
@@ -69,7 +69,7 @@ class Edges(NamedTuple):
             self.first_at[chosen],
             self.last_image[chosen],
             self.last_side[chosen],
-            self.is_asked[chosen],
+            self.is_requested[chosen],
         )
 
 
@@ -226,7 +226,7 @@ def _follow(
 
 
 def edges_of(events: ImageEvents, followed: ChainFindings, requested: Ints) -> Edges:
-    """The first and last event of each key; for the keys `asked` (by their number), the first event is requested."""
+    """The first and last event of each key. Of the keys `requested` (by their number), the first event is wanted."""
     first, last = followed.first, followed.last
     # All files' edges stay in memory: for arrays as large as these the system maps large pages, which takes less time.
     words, flags = np.empty((4, len(first)), np.int64), np.zeros((3, len(first)), np.uint8)
@@ -234,9 +234,9 @@ def edges_of(events: ImageEvents, followed: ChainFindings, requested: Ints) -> E
     for at, (column, rows_at) in enumerate(chosen):
         np.take(column, rows_at, out=words[at], mode="clip")  # else NumPy makes a copy first
     flags[0], flags[1] = events.side[first], events.side[last]
-    is_asked = flags[2].view(np.bool_)
-    is_asked[requested] = True
-    return Edges(words[0], words[1], flags[0], words[2], words[3], flags[1], is_asked)
+    is_requested = flags[2].view(np.bool_)
+    is_requested[requested] = True
+    return Edges(words[0], words[1], flags[0], words[2], words[3], flags[1], is_requested)
 
 
 class Firsts(NamedTuple):
@@ -268,7 +268,7 @@ class Sampling(Struct, frozen=True):
         return np.sort(np.argpartition(mixed * np.uint64(0xD6E8FEB86659FD93), self.keys)[: self.keys])
 
 
-def asked_of(events: ImageEvents, followed: ChainFindings, sampling: Sampling) -> Ints:
+def sampled_keys(events: ImageEvents, followed: ChainFindings, sampling: Sampling) -> Ints:
     """Keys whose first image is one before a change, or a sample of them: by their number in `followed`."""
     at = np.flatnonzero(events.side[followed.first] == FOUND)
     return at[sampling.chosen(events.key[followed.first[at]])]
@@ -311,12 +311,12 @@ def broken_between(files: Sequence[Edges], most_near: int = 4) -> BetweenFiles:
             more than it saves.
     """
     shared = list(_shared(files, most_near))
-    key, first_image, first_side, first_at, last_image, last_side, is_asked = (
+    key, first_image, first_side, first_at, last_image, last_side, is_requested = (
         np.concatenate(columns) for columns in zip(*shared, strict=True)
     )
     number = np.repeat(np.arange(len(files)), [len(edges.key) for edges in shared])
     followed = _follow(key, (first_image, first_side), (last_image, last_side))
-    breaks, met = followed.broken, is_asked
+    breaks, met = followed.broken, is_requested
     met[followed.first] = False
     return BetweenFiles(number[breaks], first_at[breaks], first_side[breaks], number[met], key[met])
 

@@ -23,7 +23,7 @@ MOST_BYTES: Final = 128 << 20
 """Of edges in memory."""
 _WORDS: Final = ("key", "first_image", "first_at", "last_image")
 _KEY: Final = np.dtype(
-    [(name, np.int64 if name in _WORDS else np.bool_ if name == "is_asked" else np.uint8) for name in Edges._fields]
+    [(name, np.int64 if name in _WORDS else np.bool_ if name == "is_requested" else np.uint8) for name in Edges._fields]
 )
 
 

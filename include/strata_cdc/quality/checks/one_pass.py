@@ -23,10 +23,10 @@ from strata_cdc.quality.checks.before_after import (
     Gathered,
     ImageBuffers,
     Sampling,
-    asked_of,
     edges_of,
     firsts_of,
     follow,
+    sampled_keys,
 )
 from strata_cdc.quality.checks.file_bounds import FileBounds
 from strata_cdc.quality.checks.names import METADATA
@@ -241,7 +241,7 @@ class _FilePass:
         if followed is None:
             return Pass(profile, None)
         none = np.zeros(0, np.int64)
-        requested = none if self._task.sampling is None else asked_of(events, followed, self._task.sampling)
+        requested = none if self._task.sampling is None else sampled_keys(events, followed, self._task.sampling)
         edges = edges_of(events, followed, requested) if self._task.goes_on else None
         return Pass(profile, edges, firsts_of(events, followed, requested, seq, row) if len(requested) else None)
 

@@ -10,7 +10,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import SettingsError
 from strata_cdc.quality.checks.file_bounds import CHECK as TRUE_STATISTICS
 from strata_cdc.quality.checks.own_columns import why_not
-from strata_cdc.quality.checks.subject import is_asked
+from strata_cdc.quality.checks.subject import applies_to
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata_cdc.unforeseen import may_pass, what_happened
 
@@ -119,7 +119,7 @@ def judge_table(
     columns = {version: _columns_of(subject.files_of(version), profiles) for version in subject.versions}
     unlike = [_unlike(subject, version, profiles) for version, names in columns.items() if names is None]
     checks, failures = engine.judge(subject, label, columns)
-    never = _never_asked(subject, [version for version, names in columns.items() if names is not None])
+    never = _never_applied(subject, [version for version, names in columns.items() if names is not None])
     failures = [
         *failures,
         *unlike,
@@ -194,12 +194,12 @@ def _nothing_staged(subject: TableSubject) -> Failure:
     )
 
 
-def _never_asked(subject: TableSubject, versions: Sequence[int]) -> list[Failure]:
+def _never_applied(subject: TableSubject, versions: Sequence[int]) -> list[Failure]:
     """Users' rules that are about rows of the interval, and of which no version has the columns."""
     failures = []
     for rule in subject.own:
         held = [version for version in versions if subject.past.holds(rule, version)]
-        if (held or not versions) and not any(is_asked(subject, rule, version) for version in held):
+        if (held or not versions) and not any(applies_to(subject, rule, version) for version in held):
             failures.append(_no_such_column(subject, rule, held))
     return failures
 

@@ -178,7 +178,7 @@ def rules_of_version(
     return tuple(rules)
 
 
-def is_asked(subject: TableSubject, rule: Rule, version: int) -> bool:
+def applies_to(subject: TableSubject, rule: Rule, version: int) -> bool:
     """Whether a user's rule is checked on the rows of a version: it is about them, and they have its columns."""
     definition = subject.definitions[version]
     return follow(rule, subject.past, version, definition, frame_names(definition)) is not None

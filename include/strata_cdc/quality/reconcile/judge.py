@@ -151,7 +151,7 @@ class _Judge:
             # What it has cannot be missing, published or not: a dump has it from the server.
             known = min(self._settled, self._mirror.seq)
             left = tuple((max(first, known), last) for first, last in self._reach.left if last > known)
-            self._reach = replace(self._reach, upto=self._mirror.seq, reason=self._mirror.said, left=left)
+            self._reach = replace(self._reach, upto=self._mirror.seq, reason=self._mirror.reason, left=left)
         self._past = past.until(max(self._last, self._reach.upto))
 
     def refusal(self) -> str | None:
@@ -231,7 +231,7 @@ class _Judge:
         """The keys of a sample; of a mirror any key can be used, of changes those that never had other columns or
         types."""
         names = [column_name(name) for name in definition.primary_key]
-        requested, key = self._reading.asked, list(exact_names(definition, names))
+        requested, key = self._reading.queried, list(exact_names(definition, names))
         if requested is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
             return None
         return Chosen(key, [server.select(key).cast(requested.schema), requested], defaults_of(self._past, tuple(key)))
@@ -256,17 +256,17 @@ class _Judge:
         if definition.sequence and not lake.state.rows.num_rows:
             return replace(report, reasons=(NO_SEQUENCE_ROW,))
         if definition.primary_key:
-            compared = compare_by_key(lake, theirs, self._reading.asked, shown)
+            compared = compare_by_key(lake, theirs, self._reading.queried, shown)
         elif lake.touched.num_rows:
             return replace(report, reasons=(self._keyless(lake.touched.num_rows),))
         else:
             compared = compare_multisets(lake, theirs, shown)
-        return self._said(report, lake.doubled, compared, shown)
+        return self._judged(report, lake.doubled, compared, shown)
 
     def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
         """Compares a large one."""
         schema = exact_schema(definition)
-        comparison, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
+        comparison, twice, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
         for part, held in sides.parts():
             mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.exact_schema)
             lake = self._lake(LakeTable(held.read_changes, self._past, self._reach, mirrored), held.landed)
@@ -277,13 +277,13 @@ class _Judge:
                 comparison = comparison.plus(compare_by_key(lake, rows, None, shown), shown)
             else:
                 comparison = comparison.plus(compare_multisets(lake, rows, shown), shown)
-            again.append(part.own(lake.doubled))
+            twice.append(part.own(lake.doubled))
             lake_rows += state.rows.num_rows
             touched += lake.touched.num_rows
         report = replace(report, lake_rows=lake_rows, server_rows=sides.server_rows)
         if touched and not definition.primary_key:
             return replace(report, reasons=(self._keyless(touched),))
-        return self._said(report, pa.concat_tables(again[1:]) if again[1:] else _NO_KEYS, comparison, shown)
+        return self._judged(report, pa.concat_tables(twice[1:]) if twice[1:] else _NO_KEYS, comparison, shown)
 
     def _keyless(self, touched: int) -> str:
         return f"it has no primary key, and {touched:,} rows changed after what is compared; " + (
@@ -301,9 +301,9 @@ class _Judge:
             for part in touched_keys(self._stream, history, self._reading.name, key, span):
                 yield part.rename_columns(list(names)).cast(wanted)
 
-    def _said(self, report: TableReport, again: pa.Table, compared: ComparedTable, shown: Shown) -> TableReport:
-        twice = doubled(again, shown)
-        different = compared.different + again.num_rows
+    def _judged(self, report: TableReport, twice: pa.Table, compared: ComparedTable, shown: Shown) -> TableReport:
+        shown_twice = doubled(twice, shown)
+        different = compared.different + twice.num_rows
         if different:
             outcome = ComparisonOutcome.MISMATCH
         elif compared.compared or not (report.server_rows or report.lake_rows):
@@ -318,7 +318,7 @@ class _Judge:
             different=different,
             changed=compared.changed,
             not_covered=compared.not_covered + compared.partial,
-            differences=(*twice, *compared.differences)[: shown.most],
+            differences=(*shown_twice, *compared.differences)[: shown.most],
         )
 
     def _limits(self, compared: ComparedTable) -> list[str]:

@@ -24,7 +24,7 @@ class Mirrored(Struct, frozen=True):
     """Ordinal of a transaction."""
 
     @property
-    def said(self) -> str:
+    def reason(self) -> str:
         """Where it is, and what brings it further. A run publishes, too, what has just landed to compare with; nothing
         but a dump brings a blocked mirror further."""
         mirror, at = self.mirror, f"the mirror is at transaction {self.seq}"

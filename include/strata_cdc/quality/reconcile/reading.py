@@ -50,8 +50,8 @@ class ServerReading(Struct, frozen=True):
     """None: there is no such table."""
     rows: pa.Table | Parted | None
     """In parts where they are many."""
-    asked: pa.Table | None
-    """Keys that were queried; None if all were."""
+    queried: pa.Table | None
+    """Keys whose rows were read; None if all were."""
     begin: ServerPosition
     """Where the binlog ended before the reading began: what has no GTID before it is in the rows."""
     seen: Executed

@@ -72,7 +72,7 @@ class Sample(Struct, frozen=True):
     """Of each range."""
 
     @property
-    def asked(self) -> list[Key]:
+    def key_values(self) -> list[Key]:
         """The keys as Python has them."""
         names = (
             [] if self.keys is None else [name for name in self.keys.schema.names if column_of_verbatim(name) is None]
@@ -269,7 +269,7 @@ def _select(server: ServerRows, name: TableName, definition: TableDefinition, sa
         yield from server.whole(name, definition)
         return
     yield from server.ranges(name, definition, sample.starts, sample.rows)
-    yield from server.of_keys(name, definition, sample.asked)
+    yield from server.of_keys(name, definition, sample.key_values)
 
 
 def _held(

@@ -23,7 +23,7 @@ from strata_cdc.schema.ddl.changes import (
     SetDefault,
 )
 from strata_cdc.schema.ddl.create import column_keys
-from strata_cdc.schema.history.statements import changes_asked
+from strata_cdc.schema.history.statements import requested_changes
 from strata_cdc.schema.history.versions import VersionOrigin
 from strata_cdc.schema.model.create_sql import NOTHING_WRITTEN, AsWritten, create_table_sql, shown_keys
 from strata_cdc.schema.model.folding import fold_name
@@ -143,7 +143,7 @@ _NOT_STORED: Final = {
 }
 """Facts that are not part of a version, by the words of statements that set them. A wrong match only adds a note."""
 
-_NOT_TOLD: Final = "{}foreign keys, CHECK constraints, comments and options of the table and its keys"
+_NOT_INCLUDED: Final = "{}foreign keys, CHECK constraints, comments and options of the table and its keys"
 
 
 class CreateStatement(Struct, frozen=True):
@@ -187,18 +187,18 @@ class _Walk:
         notes: list[str] = []
         self._store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
         ids = [entry.version_id for entry in entries]
-        requested, ddls = changes_asked(self._store.engine, ids), self._store.ddls(ids)
+        requested, ddls = requested_changes(self._store.engine, ids), self._store.ddls(ids)
         for entry in entries[begin:]:
             definition = self._store.definition(str(entry.fingerprint))
             if entry.origin is not VersionOrigin.DDL:
                 of_keys = "the order of keys, " if len(definition.keys) > 1 else ""
-                written, notes = NOTHING_WRITTEN, [f"a {entry.origin} does not tell {_NOT_TOLD.format(of_keys)}"]
+                written, notes = NOTHING_WRITTEN, [f"a {entry.origin} does not tell {_NOT_INCLUDED.format(of_keys)}"]
                 continue
             statements = requested.get(entry.version_id, ())
             origin = self._origin(entry, statements)
             if origin is not None:
                 written, notes = self._before(origin, entry)
-            notes = [*notes, *_said(ddls.get(entry.version_id, ""))]
+            notes = [*notes, *_unstored_parts(ddls.get(entry.version_id, ""))]
             written = written_after(written, definition, statements)
         return written, notes
 
@@ -210,7 +210,7 @@ class _Walk:
         return next((statement.like for statement in statements if isinstance(statement, CreateTableLike)), None)
 
 
-def _said(statement: str) -> list[str]:
+def _unstored_parts(statement: str) -> list[str]:
     return [note for pattern, note in _NOT_STORED.items() if re.search(pattern, statement, re.IGNORECASE)]
 
 

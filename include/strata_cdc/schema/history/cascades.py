@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 from msgspec import Struct
 
-from strata_cdc.schema.history.snapshot_ledger import told_cascades
+from strata_cdc.schema.history.snapshot_ledger import reported_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import reading, without_index
 from strata_cdc.store.tables import table_version
@@ -41,7 +41,7 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
 
     A table is in the list if a DDL in the stream or a snapshot shows the foreign key. A foreign key that was dropped
     still counts, as long as its table exists."""
-    cascades = told_cascades(engine, source)
+    cascades = reported_cascades(engine, source)
     if not cascades and not _may_have_some(engine, source):
         return []
     entries = [entry for entry in SchemaStore(engine).all_entries(source) if entry.name.table]

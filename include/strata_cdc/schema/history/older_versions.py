@@ -21,7 +21,7 @@ from strata_cdc.schema.history.identified_tables import IdentifiedTables
 from strata_cdc.schema.history.name_columns import names_from_column
 from strata_cdc.schema.history.partition_changes import partition_changes
 from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
-from strata_cdc.schema.history.statements import changes_asked
+from strata_cdc.schema.history.statements import requested_changes
 from strata_cdc.schema.history.versions import StoredEntry, TableChange
 from strata_cdc.schema.model.column_ids import ColumnIds
 from strata_cdc.schema.model.row_effects import RowEffect, effects_to_text, read_again
@@ -121,7 +121,7 @@ class _Replay(Struct):
         versions = (list(group) for _, group in groupby(entries, key=lambda entry: entry.version_id))
         while page := list(islice(versions, _PAGE)):
             self.store.load_definitions(entry.fingerprint for version in page for entry in version if entry.fingerprint)
-            requested = changes_asked(
+            requested = requested_changes(
                 self.engine, (version[0].version_id for version in page if version[0].is_statement)
             )
             for version in page:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from strata_cdc.schema.ddl.changes import CreateTableLike
 from strata_cdc.schema.history.name_columns import names_from_column
 from strata_cdc.schema.history.partition_lifetimes import FOUND, NOT_NOTED, partitions_after, partitions_made
-from strata_cdc.schema.history.statements import changes_asked
+from strata_cdc.schema.history.statements import requested_changes
 from strata_cdc.schema.history.versions import EVERY_TABLE, PartitionChange, VersionOrigin, every_table_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import read_rows, reading
@@ -67,7 +67,7 @@ def _made_by(engine: sa.Engine, store: VersionStore, source: str, entry: StoredE
         return stored_partitions(engine, store, source, entry.renamed_from, _place(entry))
     if not (entry.effect.makes_table or entry.effect.is_whole):
         return None
-    requested = changes_asked(engine, [entry.version_id]).get(entry.version_id, ())
+    requested = requested_changes(engine, [entry.version_id]).get(entry.version_id, ())
     like = next((change.like for change in requested if isinstance(change, CreateTableLike)), None)
     if like is not None:
         return stored_partitions(engine, store, source, like, _place(entry))

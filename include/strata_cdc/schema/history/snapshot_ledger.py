@@ -187,7 +187,7 @@ def newest_confirmation(engine: sa.Engine, source: str) -> Confirmation | None:
     return next((stored for stored in reversed(confirmed) if stored is not None), None)
 
 
-def told_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
+def reported_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
     """The foreign keys that the applied snapshots of a source have reported, oldest first."""
     with reading(engine) as connection:
         return _reported(_applied(connection, source).values())

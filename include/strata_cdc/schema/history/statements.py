@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CHUNK: Final = 500
 
 
-def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int, tuple[Change, ...]]:
+def requested_changes(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int, tuple[Change, ...]]:
     """The changes that each statement requested, by version; only for versions that have a statement that is
     understood."""
     columns = schema_version.c

@@ -381,7 +381,7 @@ class LiveSchema(_Dictionary):
         """Ends the reading and returns the GTID set that had been executed by then."""
         self._run("COMMIT")
         # Results of queries on the tables themselves are as of now.
-        return self.gtid_before if self._exact and not self._texts.has_asked else self._executed()
+        return self.gtid_before if self._exact and not self._texts.has_queried else self._executed()
 
     # The moment ---------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ _REFUSALS: Final = {
 queried."""
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """A query for one column."""
 
     table: TableName
@@ -94,7 +94,7 @@ class ExactTexts:
         self._connection = connection
         self.doubtful: dict[TableName, str] = {}
         """Why the exact texts of a table cannot be read, if information_schema has lost some of them."""
-        self.has_asked = False
+        self.has_queried = False
 
     def complete(
         self, page: Mapping[TableName, TableDefinition], masked: Collection[tuple[TableName, str]] = ()
@@ -117,7 +117,7 @@ class ExactTexts:
             for question, texts in self._answers(questions[at : at + _COLUMNS_AT_ONCE]):
                 columns = by_table[question.table]
                 try:
-                    columns[question.column.name] = _told(
+                    columns[question.column.name] = _with_texts(
                         columns.get(question.column.name, question.column), texts, question
                     )
                 except DdlError as error:
@@ -144,7 +144,7 @@ class ExactTexts:
 
     def _written(self, name: TableName) -> TableDefinition | None:
         """A table as SHOW CREATE TABLE shows it."""
-        self.has_asked = True
+        self.has_queried = True
         try:
             with self._released(), self._connection.cursor() as cursor:
                 cursor.execute(f"SHOW CREATE TABLE {quoted(name.database)}.{quoted(name.table)}")
@@ -159,7 +159,7 @@ class ExactTexts:
         definition = catalog.get(name)
         return definition if isinstance(definition, TableDefinition) else None
 
-    def _answers(self, batch: Sequence[_Asked]) -> Iterable[tuple[_Asked, list[bytes | None]]]:
+    def _answers(self, batch: Sequence[_Question]) -> Iterable[tuple[_Question, list[bytes | None]]]:
         try:
             yield from self._ask(batch)
         except pymysql.MySQLError as error:
@@ -172,14 +172,14 @@ class ExactTexts:
             else:
                 self._refuse(batch[0], reason)
 
-    def _refuse(self, question: _Asked, reason: str) -> None:
+    def _refuse(self, question: _Question, reason: str) -> None:
         """Leaves what information_schema shows, unless it may have lost something."""
         if _may_be_lost(question.column):
             message = f"characters of column {question.column.name} are not known: information_schema shows `?`"
             self.doubtful[question.table] = f"{message} for them, and {reason}"
 
-    def _ask(self, batch: Sequence[_Asked]) -> list[tuple[_Asked, list[bytes | None]]]:
-        self.has_asked = True
+    def _ask(self, batch: Sequence[_Question]) -> list[tuple[_Question, list[bytes | None]]]:
+        self.has_queried = True
         answers: list[list[bytes | None]] = [[None] * max(question.labels, 1) for question in batch]
         with self._released(), self._connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(question.query(at) for at, question in enumerate(batch)))
@@ -206,14 +206,14 @@ class ExactTexts:
                 cursor.execute("ROLLBACK TO SAVEPOINT strata_texts")
 
 
-def _questions(name: TableName, definition: TableDefinition) -> Iterable[_Asked]:
+def _questions(name: TableName, definition: TableDefinition) -> Iterable[_Question]:
     for column in definition.columns:
         column_type = parse_column_type(column.column_type)
         if column_type.kind in LABELLED and (_has_lost(column.column_type) or not _shows_all(column)):
-            yield _Asked(name, column, len(column_type.labels))
+            yield _Question(name, column, len(column_type.labels))
         is_text = column_type.kind.facts.family in {Family.CHARACTERS, Family.LABELS}
         if is_text and column.default and _has_lost(column.default) and not column.default_is_expression:
-            yield _Asked(name, column, 0)
+            yield _Question(name, column, 0)
 
 
 def _shows_all(column: Column) -> bool:
@@ -230,7 +230,7 @@ def _may_be_lost(column: Column) -> bool:
     return _has_lost(column.column_type) or _has_lost(column.default or "")
 
 
-def _told(column: Column, texts: Sequence[bytes | None], question: _Asked) -> Column:
+def _with_texts(column: Column, texts: Sequence[bytes | None], question: _Question) -> Column:
     """The column with the server's answer.
 
     Raises:

@@ -410,8 +410,10 @@ class Catalog:
         """Sets a table and returns what changed. Without a difference it returns nothing, except for a name that is
         `missing` in the catalog, and for a statement that may have changed the rows of a known table."""
         before = self.get(name)
-        is_told = (before is None and missing is not None) or (isinstance(after, TableDefinition) and may_change_rows)
-        if before == after and renamed_from is None and not is_told:
+        is_reported = (before is None and missing is not None) or (
+            isinstance(after, TableDefinition) and may_change_rows
+        )
+        if before == after and renamed_from is None and not is_reported:
             return []
         self.put(name, after)
         return [_entry(name, after, renamed_from)]

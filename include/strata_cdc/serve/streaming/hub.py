@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.serve.limits import Limits
-    from strata_cdc.serve.streaming.asked import Wish
+    from strata_cdc.serve.streaming.wishes import Wish
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.recent import RecentPart
     from strata_cdc.streams.request import StreamedSource

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from strata_cdc.serve.limits import Limits
-    from strata_cdc.serve.streaming.asked import Wish
+    from strata_cdc.serve.streaming.wishes import Wish
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.positions import Bound
     from strata_cdc.streams.request import StreamedSource

@@ -16,8 +16,8 @@ from strata_cdc.position.token_text import from_text, to_text
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.streaming.answer import EventStream, OpenStreams, refusal
-from strata_cdc.serve.streaming.asked import Wish
 from strata_cdc.serve.streaming.reader import HttpReader, SharedSource
+from strata_cdc.serve.streaming.wishes import Wish
 from strata_cdc.streams.positions import parse_bound
 
 if TYPE_CHECKING:
