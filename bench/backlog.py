@@ -28,7 +28,7 @@ from strata_cdc.config.engines import Engine
 from strata_cdc.config.settings import load_settings
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.pipeline import ingest
-from strata_cdc.pipeline.plan.pending import Take
+from strata_cdc.pipeline.plan.pending import WorkChoice
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.store.database import open_store
 from strata_cdc.tracking.track_schema import track_landed
@@ -111,7 +111,7 @@ def run(folder: Path, engine: Engine) -> dict[str, list[float]]:
 
     landed = timed("land", lambda: land_files(str(folder / "archive"), lake=source.lake, source="s"))
     timed("track", lambda: track_landed(source.lake, "s", store))
-    planned = timed("plan", lambda: ingest.plan("s", None, None, settings=settings, take=Take.OWED))
+    planned = timed("plan", lambda: ingest.plan("s", None, None, settings=settings, choice=WorkChoice.PENDING))
     timed("decode", lambda: engine_steps.decode(planned.run))
     timed("check", lambda: engine_steps.check(planned.run))
     published = timed("publish", lambda: ingest.publish("s", planned.run, settings=settings))

@@ -18,7 +18,7 @@ from strata_cdc.config.settings import load_settings
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
-from strata_cdc.pipeline.plan.pending import Take
+from strata_cdc.pipeline.plan.pending import WorkChoice
 from strata_cdc.progress.compared import compared_line
 from strata_cdc.quality.check.check_interval import check_here
 from strata_cdc.store.database import open_store
@@ -81,7 +81,7 @@ class _Source:
 
         timed("land", lambda: land_files(str(self._archive), lake=source.lake, source="shop"))
         timed("track", lambda: track_landed(source.lake, "shop", self.engine))
-        planned = timed("plan", lambda: ingest.plan("shop", None, None, settings=settings, take=Take.OWED))
+        planned = timed("plan", lambda: ingest.plan("shop", None, None, settings=settings, choice=WorkChoice.PENDING))
         if planned.slices:
             timed("decode", lambda: decode_here(planned.run_url, engine))
             timed("check", lambda: check_here(planned.run_url, None, source.settings.compare_keys))

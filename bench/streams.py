@@ -125,10 +125,10 @@ def delay(seconds: float) -> None:
             assert reader.stdout is not None
             reader.stdout.readline()
             _print_delays("commit to line", _delays(reader, server, seconds), seconds)
-        with _serving(world) as serving, _reader(serving.port) as taken:
-            command = [sys.executable, "-c", _OVER_HTTP, str(taken.fileno())]
+        with _serving(world) as serving, _reader(serving.port) as connection:
+            command = [sys.executable, "-c", _OVER_HTTP, str(connection.fileno())]
             with subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[taken.fileno()]
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[connection.fileno()]
             ) as reader:
                 time.sleep(2)
                 _print_delays("over HTTP", _delays(reader, server, seconds), seconds)

@@ -49,7 +49,7 @@ def steps(settings: Settings) -> Iterator[tuple[str, Callable[[], Any]]]:
     from strata_cdc.pipeline import ingest
     from strata_cdc.pipeline.keep_changes import keep_changes
     from strata_cdc.pipeline.keep_mirrors import compact_due
-    from strata_cdc.pipeline.plan.pending import Take
+    from strata_cdc.pipeline.plan.pending import WorkChoice
     from strata_cdc.progress.status import source_status
     from strata_cdc.store.database import open_store
 
@@ -58,7 +58,7 @@ def steps(settings: Settings) -> Iterator[tuple[str, Callable[[], Any]]]:
 
     yield "land", lambda: ingest.land("shop", settings=settings)
     yield "track", lambda: ingest.track("shop", settings=settings)
-    yield "plan", lambda: ingest.plan("shop", None, None, settings=settings, take=Take.OWED)
+    yield "plan", lambda: ingest.plan("shop", None, None, settings=settings, choice=WorkChoice.PENDING)
     yield "mirror", lambda: ingest.mirror("shop", settings=settings)
     yield "keep mirrors", lambda: compact_due("shop", settings=settings)
     yield "keep changes", lambda: keep_changes("shop", settings=settings)

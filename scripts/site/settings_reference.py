@@ -42,9 +42,9 @@ def settings_reference() -> str:
 def _rows(kind: type[msgspec.Struct]) -> Iterator[str]:
     docstrings, hints = _docstrings(kind), get_type_hints(kind, include_extras=True)
     for field in msgspec.structs.fields(kind):
-        takes = next(_descriptions(hints[field.name]), None)
-        if takes is not None:
-            yield f"| `{field.encode_name}` | {takes} | {_default(field)} | {docstrings.get(field.name, '')} |"
+        chosen_work = next(_descriptions(hints[field.name]), None)
+        if chosen_work is not None:
+            yield f"| `{field.encode_name}` | {chosen_work} | {_default(field)} | {docstrings.get(field.name, '')} |"
 
 
 def _docstrings(kind: type) -> dict[str, str]:

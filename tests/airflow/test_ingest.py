@@ -249,7 +249,7 @@ def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_publishe
     (checks / "shop.notes.json").unlink()
     pipeline.ingest(failed=True)
     assert len(pipeline.rows("notes")) == 1
-    assert ledger.select("shop", (IntervalState.FAILED, IntervalState.OWED, IntervalState.HELD)) == []
+    assert ledger.select("shop", (IntervalState.FAILED, IntervalState.PENDING, IntervalState.BLOCKED)) == []
     # What no log tells is to be read again: asked for once, however many runs found it.
     with sqlite3.connect(pipeline.state.airflow_home / "airflow.db") as database:
         asked = database.execute("SELECT run_id, conf FROM dag_run WHERE dag_id = 'dump_tables'").fetchall()

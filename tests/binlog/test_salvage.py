@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.binlog.events.salvage import find_stretches
+from strata_cdc.binlog.events.salvage import find_whole_transactions
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.errors import CorruptEventError
 from tests.binlog.binlogs import Binlog
@@ -25,7 +25,7 @@ def stretches_of(data, tmp_path):
     path = tmp_path / "binlog.000001"
     path.write_bytes(data)
     with open_binlog(path) as binlog:
-        return list(find_stretches(binlog))
+        return list(find_whole_transactions(binlog))
 
 
 def test_a_sound_file_is_one_stretch(records, tmp_path):

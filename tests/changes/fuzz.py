@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.binlog.events.salvage import find_stretches
+from strata_cdc.binlog.events.salvage import find_whole_transactions
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.changes.jsonl import JsonLines
 from strata_cdc.changes.port import ChangeBatch
@@ -132,7 +132,7 @@ def check(target: Target, data: bytes, first: int, path: Path) -> None:
     _read(decode_files_physically([str(path)], wanted=lambda _: True, skip_corrupt=True))
     try:
         with open_binlog(path) as binlog:
-            stretches = list(find_stretches(binlog))
+            stretches = list(find_whole_transactions(binlog))
     except BadData:
         return
     assert all(one.begin <= one.end for one in stretches)

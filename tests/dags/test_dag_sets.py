@@ -16,7 +16,7 @@ from strata_cdc.airflow.groups import known_groups
 from strata_cdc.errors import Usage
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.plan import closable
-from strata_cdc.pipeline.plan.pending import Take
+from strata_cdc.pipeline.plan.pending import WorkChoice
 from tests.interposed import interposed
 
 # Airflow 3.3 reads .airflowignore with a class that pathspec has renamed.
@@ -213,7 +213,7 @@ def test_a_scheduled_run_takes_what_has_a_time_of_the_future(monkeypatch, run_ty
     asked = []
 
     def planned(_, source, start, end, **options):
-        asked.append((start, end, options.get("take")))
+        asked.append((start, end, options.get("choice")))
         raise Usage("enough")
 
     with (
@@ -224,4 +224,4 @@ def test_a_scheduled_run_takes_what_has_a_time_of_the_future(monkeypatch, run_ty
     ):
         steps.plan.function("a")
     is_owed = run_type == "scheduled"
-    assert asked == [(None, None, Take.OWED) if is_owed else (NOON - 300_000_000, NOON, None)]
+    assert asked == [(None, None, WorkChoice.PENDING) if is_owed else (NOON - 300_000_000, NOON, None)]

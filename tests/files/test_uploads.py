@@ -77,7 +77,7 @@ def test_the_doctor_says_what_there_is(endpoint: str, monkeypatch: pytest.Monkey
     assert list(check_uploads("/local/lake")) == []
     [found] = check_uploads("s3://no-such-bucket/x")
     assert found.severity is FindingSeverity.WARNING
-    assert "AbortIncompleteMultipartUpload" in (found.mend or "")
+    assert "AbortIncompleteMultipartUpload" in (found.remedy or "")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(LakeUnavailableError, match="does not answer"):
         unfinished_uploads(lake)

@@ -50,7 +50,7 @@ def test_what_lies_before_a_run(tmp_path: Path) -> None:
     found = read_past(stored(tmp_path, "past-1.json", PAST), plan)
     past = found.earlier_table("d", "b")
     assert past is not None
-    ((number, price),) = [life.columns for life in past.lives]
+    ((number, price),) = [lifetime.columns for lifetime in past.lifetimes]
     assert [step.name for step in number.steps] == ["id"]
     assert [step.kind.partition("|")[0] for step in price.steps] == ["decimal(8,2)", "varchar(20)"]
     assert (past.unlogged, past.unpublished) == ((), ())

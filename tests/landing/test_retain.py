@@ -39,7 +39,7 @@ def segments(stream):
 
 def publish(stream, plan, *tables, short=0):
     """What publishing notes, of the tables named; a number of rows left out."""
-    state = IntervalState.HELD if short else IntervalState.PUBLISHED
+    state = IntervalState.BLOCKED if short else IntervalState.PUBLISHED
     TableIntervalLedger(stream.engine).put(
         TableInterval("s", one.interval, one.database, one.table, one.rows, state, published_rows=one.rows - short)
         for one in plan.tables

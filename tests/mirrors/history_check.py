@@ -75,15 +75,15 @@ def assert_valid(history: MirrorHistory, found: pa.Table, seq: int, selected: An
     """What a history says of a position is what SELECT gave there, in the columns that the table had then and now, and
     in their types of then."""
     assert found.schema.names[-len(VALIDITY) :] == [name for name, _ in VALIDITY]
-    era = [one for one in history.eras if one.begins <= seq][-1]
-    then = [fold_name(column.name) for column in era.definition.columns]
+    span = [one for one in history.spans if one.begins <= seq][-1]
+    then = [fold_name(column.name) for column in span.definition.columns]
     pairs = [
         (at, then.index(fold_name(value.origin.column.name)))
-        for at, value in enumerate(era.values)
+        for at, value in enumerate(span.values)
         if value.origin.column is not None
     ]
     definition = replace(
-        history.mirror.definition, columns=tuple(era.definition.columns[at] for _, at in pairs), keys=()
+        history.mirror.definition, columns=tuple(span.definition.columns[at] for _, at in pairs), keys=()
     )
     schema = state_schema(definition)
     # By number: a column that has one of our names has another one in the view.

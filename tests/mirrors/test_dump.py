@@ -32,7 +32,7 @@ from strata_cdc.mirrors.dump.snapshot import refuse_inconsistent
 from strata_cdc.mirrors.layout import mirror_schema
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
-from strata_cdc.pipeline.plan.pending import Take
+from strata_cdc.pipeline.plan.pending import WorkChoice
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.live.engine import LiveSchema
 from strata_cdc.schema.model.definition import TableName
@@ -459,7 +459,7 @@ def test_retention_keeps_what_a_dump_needs_until_it_is_given_up(world):
         if progress is not None and len(said) == 3:
             return
         world.server.run_sql("UPDATE plain SET a = a + 1 WHERE id < 90; FLUSH BINARY LOGS", "kept")
-        world.publish(take=Take.OWED)
+        world.publish(take=WorkChoice.PENDING)
         said.append(retained(world).held_by)
 
     assert dump(world, "plain", tell=go_on).changes

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from strata_cdc.config.settings import SourceSettings
 from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, merge_steps
-from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import published_tables, read_columns
@@ -113,7 +113,7 @@ def live(world: MirrorWorld, chance: random.Random, number: int) -> None:
         table = chance.choice(TABLES)
         statements.append(f"ALTER TABLE {table} ADD COLUMN c{number} INT DEFAULT {number}")
     world.server.run_sql("USE shop; " + "; ".join(statements))
-    world.publish(take=Take.OWED)
+    world.publish(take=WorkChoice.PENDING)
 
 
 @pytest.mark.parametrize("seed", seeds())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.mirrors.modes import Mode
-from strata_cdc.pipeline.plan.pending import Take
+from strata_cdc.pipeline.plan.pending import WorkChoice
 from tests.mirrors.kill_works import GRACE_SECONDS, TABLES, Killer, Onlooker, fill, move_money
 from tests.mirrors.world import MirrorWorld
 
@@ -44,7 +44,7 @@ def test_killed_at_random_instants(server: MysqlServer, tmp_path: Path, mode: Mo
     for number in range(KILLS):
         for works in WORKS:
             move_money(world, random, 15)
-            world.publish(take=Take.OWED)
+            world.publish(take=WorkChoice.PENDING)
             # What is read and written right now is too young for it.
             killer.kill(*works, seconds=GRACE_SECONDS)
             if number % 5 == 0:

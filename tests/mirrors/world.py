@@ -19,7 +19,7 @@ from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.renames import Renames, same_as, without_invalid
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
@@ -75,7 +75,7 @@ class MirrorWorld:
         """The schemas of tables that are older than the stream."""
         snapshot_schemas(self.source.address, self.engine, self.name)
 
-    def publish(self, request: RunRequest | None = None, *, take: Take | None = None) -> None:
+    def publish(self, request: RunRequest | None = None, *, take: WorkChoice | None = None) -> None:
         """Everything up to now, or what is asked for, or what is owed of it, without checks."""
         land_binlog(self.source.address, lake=self.lake, source=self.name)
         track_landed(self.lake, self.name, self.engine)

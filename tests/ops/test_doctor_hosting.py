@@ -101,7 +101,7 @@ def test_how_long_amazon_keeps_binlogs(amazon: MysqlServer, tmp_path: Path) -> N
     assert findings["hosting"].what == "Amazon RDS"
     assert findings[RETENTION].severity is FindingSeverity.WARNING, "the account may not ask"
     assert "binlog_expire_logs_seconds" not in findings
-    assert findings["binlog_row_image"].mend == "In the instance's parameter group: binlog_row_image = FULL."
+    assert findings["binlog_row_image"].remedy == "In the instance's parameter group: binlog_row_image = FULL."
     amazon.run_sql("GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO strata@'127.0.0.1'")
     for hours, severity in ((None, FindingSeverity.ERROR), (5, FindingSeverity.WARNING), (72, FindingSeverity.OK)):
         amazon.run_sql(f"UPDATE mysql.retention SET hours = {hours or 'NULL'}")
@@ -151,4 +151,4 @@ def test_readers_and_services_without_binlogs() -> None:
 def test_nobody_is_told_to_set_what_the_service_sets(service: HostingService) -> None:
     findings = judge_settings({"version": "8.4.0", "log_bin": "ON", "binlog_format": "MIXED", "gtid_mode": "OFF"})
     for finding in where_it_is_set(service, findings):
-        assert service is HostingService.PLANETSCALE or "SET PERSIST" not in (finding.mend or "")
+        assert service is HostingService.PLANETSCALE or "SET PERSIST" not in (finding.remedy or "")

@@ -60,7 +60,7 @@ def test_each_statement_mends_what_it_is_for(badly_set: MariadbServer) -> None:
     reported = faults(as_app)
     assert reported.keys() == SETTINGS | GRANTS
     for finding in reported.values():
-        for statement in re.findall(r"(?:SET GLOBAL|GRANT) [^;]*;", finding.mend or ""):
+        for statement in re.findall(r"(?:SET GLOBAL|GRANT) [^;]*;", finding.remedy or ""):
             badly_set.run_sql(statement)
     assert faults(as_app) == {}
 
@@ -80,7 +80,7 @@ def test_the_charset_utf8_of_new_sessions(badly_set: MariadbServer, mode: str) -
             cursor.execute("SELECT character_set_name FROM information_schema.columns WHERE table_schema = 'doctor'")
             assert cursor.fetchall() == ((charset,),)
             if finding is not None:
-                cursor.execute((finding.mend or "").partition(";")[0])
+                cursor.execute((finding.remedy or "").partition(";")[0])
                 cursor.execute("SELECT @@GLOBAL.old_mode")
                 assert set(cursor.fetchone()[0].split(",")) == {*filter(None, mode.split(",")), "UTF8_IS_UTF8MB3"}
 

@@ -43,7 +43,7 @@ def source(*tables: str, exclude: tuple[str, ...] = (), lake: str = "-", checks:
 def test_patterns_are_held_against_the_tables_there_are(tables, exclude, severity, said):
     found = check_patterns(source(*tables, exclude=exclude), KNOWN, folded=False)
     assert (found.severity, found.what) == (severity, said)
-    assert (found.mend is None) is (severity == "ok")
+    assert (found.remedy is None) is (severity == "ok")
 
 
 def test_a_server_that_folds_names_takes_patterns_of_any_case():
@@ -96,7 +96,7 @@ def test_a_lake_that_cannot_be_written_is_an_error(s3_environment, monkeypatch, 
         monkeypatch.setenv(name, value)
     remote = check_lake("s3://no-such-bucket/lake", "shop")
     assert remote.severity is FindingSeverity.ERROR
-    assert "AWS_ENDPOINT_URL" in remote.mend
+    assert "AWS_ENDPOINT_URL" in remote.remedy
 
 
 def test_files_of_expectations_are_read(tmp_path):
@@ -106,12 +106,12 @@ def test_files_of_expectations_are_read(tmp_path):
     (tmp_path / "README.md").write_text("notes")
     orders, user, hits = check_own(str(tmp_path), KNOWN)
     assert (orders.severity, orders.what) == ("ok", "app.orders.yaml: 1 expectation")
-    assert (user.severity, user.mend) == ("warning", "Name it app.users.yaml.")
+    assert (user.severity, user.remedy) == ("warning", "Name it app.users.yaml.")
     assert "a table that nobody knows" in user.what
     assert hits.severity == "error"
     assert "line 2: expectation is not a field: do you mean expectations?" in hits.what
     (missing,) = check_own(str(tmp_path / "none"), KNOWN)
-    assert (missing.severity, "is not there" in missing.what, missing.mend is None) == ("error", True, False)
+    assert (missing.severity, "is not there" in missing.what, missing.remedy is None) == ("error", True, False)
 
 
 def test_a_server_that_does_not_answer_leaves_the_rest_to_be_looked_at(tmp_path):

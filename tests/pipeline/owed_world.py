@@ -259,7 +259,7 @@ class World:
         return [
             piece
             for piece in TableIntervalLedger(engine).select(
-                self.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
+                self.name, (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)
             )
             if wanted(TableName(piece.database, piece.table))
         ]
@@ -269,7 +269,7 @@ class World:
         engine = self.engine
         wanted = wanted_tables(self.source, engine, LandedStream.open(self.source.lake, self.name))
         pieces = self.open_pieces()
-        assert not [piece for piece in pieces if piece.state is IntervalState.OWED], (
+        assert not [piece for piece in pieces if piece.state is IntervalState.PENDING], (
             "a run without faults leaves nothing owed"
         )
         discarded = TableIntervalLedger(engine).select(self.name, (IntervalState.DISCARDED,))

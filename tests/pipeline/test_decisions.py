@@ -175,7 +175,7 @@ def test_a_run_in_between_is_not_undone(world: World, deed: Any) -> None:
         deed(world.source, world.engine, one, WHO)
     piece = TableIntervalLedger(world.engine).get("s", one.withheld.piece.start, "d", "a")
     assert piece is not None
-    assert piece.state is (IntervalState.OWED if deed is decide.release else IntervalState.PUBLISHED)
+    assert piece.state is (IntervalState.PENDING if deed is decide.release else IntervalState.PUBLISHED)
     world.run(RunRequest())
     world.assert_nothing_is_lost()
     assert world.published("a") == world.committed["a"]

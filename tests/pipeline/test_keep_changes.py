@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from strata_cdc.cli.main import run
 from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, MergeScope, merge_steps
 from strata_cdc.pipeline.keep_changes import ChangesKeeper, keep_changes
-from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.merges import MergeLedger
 from strata_cdc.store.table_intervals import TableIntervalLedger
@@ -44,7 +44,7 @@ def world(tmp_path: Path) -> World:
 
 def publish(world: World) -> None:
     """A run without its housekeeping: folders of runs stay."""
-    steps = world.steps(RunRequest(end=world.now, take=Take.OWED))
+    steps = world.steps(RunRequest(end=world.now, choice=WorkChoice.PENDING))
     for _ in ("land", "plan", "decode", "check", "publish"):
         next(steps)
 

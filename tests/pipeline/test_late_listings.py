@@ -25,7 +25,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.follow.upkeep import compact_mirrors, vacuum_mirrors
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.housekeep.unneeded_files import delete_unneeded
-from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.ticdc.folder import read_contents
@@ -195,7 +195,7 @@ def test_a_lost_table(world: MirrorWorld, store: StoreProxy) -> None:
     until_done(lambda: rebuild_lake(world.source, world.engine))
     for number in range(2, 4):
         world.server.run_sql(f"INSERT INTO t VALUES ({number}, 'a')", "shop")
-        until_done(partial(world.publish, take=Take.OWED))
+        until_done(partial(world.publish, choice=WorkChoice.PENDING))
         until_done(world.update)
     assert store.faults[LATE_LISTING]
     world.assert_equal()

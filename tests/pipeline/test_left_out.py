@@ -95,7 +95,7 @@ def test_what_was_swapped_away_is_owed_by_nobody(stream, tool):
     found = planned(stream, now, start=1)
     assert found["t"] == 4
     assert found.keys() == {"t", COPY[tool]}
-    wanted = {("t", IntervalState.OWED), (COPY[tool], IntervalState.OWED)}
+    wanted = {("t", IntervalState.PENDING), (COPY[tool], IntervalState.PENDING)}
     assert states(stream) == {*wanted, *((name, IntervalState.UNWANTED) for name in LEFT[tool])}
     change(stream, leave_out_copies="none")
     everything = planned(stream, now)

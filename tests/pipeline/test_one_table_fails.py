@@ -67,7 +67,10 @@ def test_an_exception_of_one_table_costs_that_table(step: str, kind: type[Except
         world.run(RunRequest())
     assert {table: sum(world.published(table).values()) for table in "abc"} == {"a": 2, BAD: 0, "c": 2}
     [piece] = world.open_pieces()
-    assert (piece.table, piece.state) == (BAD, IntervalState.HELD if step.startswith("plan") else IntervalState.FAILED)
+    assert (piece.table, piece.state) == (
+        BAD,
+        IntervalState.BLOCKED if step.startswith("plan") else IntervalState.FAILED,
+    )
     assert piece.reason is not None
     assert kind.__name__ in piece.reason.message
     assert "secret" not in piece.reason.message

@@ -79,7 +79,7 @@ class Stream:
                 one.database,
                 one.table,
                 one.counted,
-                IntervalState.HELD if refused[one.interval, one.name] else IntervalState.PUBLISHED,
+                IntervalState.BLOCKED if refused[one.interval, one.name] else IntervalState.PUBLISHED,
                 reason=ErrorFacts("SchemaGapError", "no schema") if refused[one.interval, one.name] else None,
                 published_rows=one.rows,
                 run=plan.run,

@@ -192,7 +192,7 @@ def test_what_lies_before_a_run_is_kept(folder: Folder) -> None:
     folder.write("past.json", stored)
     found = read_past(folder, PLAN)
     assert found.earlier_table("d", "t").unlogged == (7,)
-    assert found.earlier_table("d", "t").lives[0].columns[0].ended == 5
+    assert found.earlier_table("d", "t").lifetimes[0].columns[0].ended == 5
     assert found.earlier_table("d", "u") is None
     write_past(folder, found)
     assert read_past(folder, PLAN) == found

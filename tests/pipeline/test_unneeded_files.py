@@ -11,7 +11,7 @@ import pytest
 from strata_cdc.files.storage import list_files
 from strata_cdc.pipeline.housekeep.unneeded_files import HOURS, delete_unneeded, unneeded_steps
 from strata_cdc.pipeline.ingest import now_micros
-from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.runs.run_folder import read_decoded, run_folder
 from strata_cdc.schema.model.definition import TableName
 from tests.pipeline.owed_world import MINUTE, TABLES, World
@@ -32,7 +32,7 @@ def decoded(world: World, value: int) -> PlanReport:
         world.change(table, [value])
     world.now += MINUTE
     world.land()
-    report = world.plan(RunRequest(end=world.now, take=Take.OWED))
+    report = world.plan(RunRequest(end=world.now, choice=WorkChoice.PENDING))
     world.decode(report)
     return report
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.errors import SettingsError, StrataError, StreamHoleError, Usage
-from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.pipeline.quarantine import decide
 from strata_cdc.pipeline.quarantine.decide import Decided
 from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find
@@ -39,7 +39,7 @@ def world(tmp_path: Path) -> World:
 def scheduled(world: World) -> RunRequest:
     """The run of the data interval that ended last."""
     end = world.now // PERIOD * PERIOD
-    return RunRequest(end - PERIOD, end, take=Take.OWED)
+    return RunRequest(end - PERIOD, end, choice=WorkChoice.PENDING)
 
 
 def live(world: World, *tables: str) -> None:
@@ -91,7 +91,7 @@ def test_a_run_of_one_table_leaves_the_others_to_the_schedule(world: World) -> N
     live(world, "a", "b")
     # Across the boundary of the schedule.
     world.run(RunRequest(BEGIN - MINUTE, world.now, tables=("d.a",)))
-    assert states(world) == {"b": {IntervalState.OWED}}
+    assert states(world) == {"b": {IntervalState.PENDING}}
     world.now += PERIOD
     world.run(scheduled(world))
     world.assert_nothing_is_lost()
@@ -169,7 +169,7 @@ def test_intervals_of_a_store_without_the_ledger_are_counted(world: World) -> No
     world.run(RunRequest(tables=("d.a",)))
     with world.engine.begin() as connection:
         connection.execute(table_interval.delete())
-    report = world.plan(RunRequest(world.now - 1, world.now, take=Take.OWED))
+    report = world.plan(RunRequest(world.now - 1, world.now, choice=WorkChoice.PENDING))
     assert report.rows == 1, "what is published is known from its own ledger"
     world.run(scheduled(world))
     world.assert_nothing_is_lost()

@@ -80,7 +80,7 @@ class LiveWorld:
         ingest.track("s", settings=self.settings)
         ingest.plan("s", None, None, settings=self.settings)
         ledger = TableIntervalLedger(open_store(self.settings.source("s").store_url))
-        owed = ledger.select("s", (IntervalState.OWED,), table=(self.database, table))
+        owed = ledger.select("s", (IntervalState.PENDING,), table=(self.database, table))
         assert owed
         ledger.put([replace(piece, state=IntervalState.DISCARDED) for piece in owed])
 

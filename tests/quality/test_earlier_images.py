@@ -25,7 +25,7 @@ from strata_cdc.runs.run_folder import Decoded
 from strata_cdc.runs.run_past import EarlierTable, RunPast
 from strata_cdc.runs.run_plan import RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
-from strata_cdc.schema.model.lifetimes import ColumnLife, ColumnStep, TableLife
+from strata_cdc.schema.model.lifetimes import ColumnLifetime, ColumnLifetimes, ColumnStep
 from strata_cdc.tables.commit import publish
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, definition, stage
 
@@ -213,12 +213,16 @@ def test_days_of_no_calendar_are_keys_of_their_own(tmp_path: Path) -> None:
     assert world.says(*later) == (3, 1, {})
 
 
-def life(*columns: tuple[Sequence[tuple[int, str, str]], int | None], versions: tuple[int, ...] = (1, 2)) -> TableLife:
+def lifetime(
+    *columns: tuple[Sequence[tuple[int, str, str]], int | None], versions: tuple[int, ...] = (1, 2)
+) -> ColumnLifetimes:
     """Columns as steps (version, name, kind) and their end; `key` in the kind makes it one of the key."""
-    return TableLife(
+    return ColumnLifetimes(
         versions,
         tuple(
-            ColumnLife(tuple(ColumnStep(version, name, kind, "key" in kind) for version, name, kind in steps), ended)
+            ColumnLifetime(
+                tuple(ColumnStep(version, name, kind, "key" in kind) for version, name, kind in steps), ended
+            )
             for steps, ended in columns
         ),
     )
@@ -227,18 +231,18 @@ def life(*columns: tuple[Sequence[tuple[int, str, str]], int | None], versions: 
 ID = ([(1, "id", "key")], None)
 
 
-def across(tmp_path: Path, new: TableDefinition, lives: tuple[TableLife, ...], before: dict[str, Any]) -> Any:
+def across(tmp_path: Path, new: TableDefinition, lifetimes: tuple[ColumnLifetimes, ...], before: dict[str, Any]) -> Any:
     """An image of version 1, and what version 2 found of it."""
     world = World(tmp_path, {1: SHAPE, 2: new})
     world.publish([insert(1, image(1, 5))])
     found = world.compare(
-        world.subject((2, [{"op": "delete", "seq": 21, "before": before}])), EarlierTable("shop", "orders", lives)
+        world.subject((2, [{"op": "delete", "seq": 21, "before": before}])), EarlierTable("shop", "orders", lifetimes)
     )
     return numbers(found)
 
 
 @pytest.mark.parametrize(
-    ("columns", "lives", "before", "expected"),
+    ("columns", "lifetimes", "before", "expected"),
     [
         # A column is added, and one dropped.
         ({"id": "int NOT NULL", "n": "int", "more": "int"},
@@ -270,21 +274,21 @@ def across(tmp_path: Path, new: TableDefinition, lives: tuple[TableLife, ...], b
     ],
 )  # fmt: skip
 def test_versions_are_compared_by_what_ddl_has_left_alone(
-    tmp_path: Path, columns: Any, lives: Any, before: Any, expected: Any
+    tmp_path: Path, columns: Any, lifetimes: Any, before: Any, expected: Any
 ) -> None:
     (name,) = [name for name, text in columns.items() if name in {"id", "key"}]
-    assert across(tmp_path, definition(columns, (name,)), (life(*lives),), before) == expected
+    assert across(tmp_path, definition(columns, (name,)), (lifetime(*lifetimes),), before) == expected
 
 
 def test_another_table_of_the_name_is_no_past(tmp_path: Path) -> None:
-    lives = (life(ID, versions=(1,)), life(([(2, "id", "key")], None), versions=(2,)))
-    assert across(tmp_path, SHAPE, lives, image(1, 5)) == (0, 0, {reasons.CONVERTED: 1})
+    lifetimes = (lifetime(ID, versions=(1,)), lifetime(([(2, "id", "key")], None), versions=(2,)))
+    assert across(tmp_path, SHAPE, lifetimes, image(1, 5)) == (0, 0, {reasons.CONVERTED: 1})
 
 
 def test_a_version_in_the_middle_of_the_interval_is_compared_with_the_one_before(tmp_path: Path) -> None:
     world = World(tmp_path, {1: SHAPE, 2: definition({"id": "int NOT NULL", "m": "int", "text": "varchar(9)"})})
     past = EarlierTable(
-        "shop", "orders", (life(ID, ([(1, "n", "int"), (2, "m", "int")], None), ([(1, "text", "t")], None)),)
+        "shop", "orders", (lifetime(ID, ([(1, "n", "int"), (2, "m", "int")], None), ([(1, "text", "t")], None)),)
     )
 
     def found(m: int) -> Any:

@@ -12,7 +12,7 @@ from strata_cdc.cli.main import run
 from strata_cdc.schema.answers.blame import column_origins
 from strata_cdc.schema.answers.catalogue import tables_page
 from strata_cdc.schema.answers.changes import changes
-from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.column_lifetimes import find_column_lifetimes
 from strata_cdc.schema.history.former_names import former_name_text, former_names
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.history.one_column import columns_by_name
@@ -82,8 +82,8 @@ def test_a_table_has_its_past(store: SchemaStore):
 
 @pytest.mark.mysql
 def test_its_columns_are_the_same_columns(store: SchemaStore):
-    (life,) = column_lives(store, lineage(store, "s", NOW))
-    assert [[step.name for step in column.steps] for column in life.columns] == [["id"], ["x", "y"]]
+    (lifetime,) = find_column_lifetimes(store, lineage(store, "s", NOW))
+    assert [[step.name for step in column.steps] for column in lifetime.columns] == [["id"], ["x", "y"]]
     assert {(OLD, "x"), (THEN, "x"), (NOW, "x"), (NOW, "y")} in columns_by_name(store, "s", [NOW])
     found = list(changes(store, "s", NOW))
     assert found[-1].differences()[0] == "~ column x -> y"

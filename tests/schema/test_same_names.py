@@ -11,7 +11,7 @@ import pytest
 
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.differences import differences
-from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.column_lifetimes import find_column_lifetimes
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.definition import TableName
@@ -72,19 +72,19 @@ def test_each_life_is_one_table(store: SchemaStore, seed: int) -> None:
         tables = {one.version_id: witness.changed[one.seq - 1][one.name.table] for one in entries if one.fingerprint}
         had = {at[table] for at in witness.changed if table in at}
         assert set(tables.values()) == had, "no other table is a part of it"
-        lives = column_lives(store, lineage(store, "s", name(table)))
-        found = [{tables[version] for version in life.versions} for life in lives]
+        lifetimes = find_column_lifetimes(store, lineage(store, "s", name(table)))
+        found = [{tables[version] for version in lifetime.versions} for lifetime in lifetimes]
         assert all(len(one) == 1 for one in found), found
         assert len(found) == len(had)
-        for life in lives:
+        for lifetime in lifetimes:
             # From its beginning to where it last had the name.
-            [one] = {tables[version] for version in life.versions}
+            [one] = {tables[version] for version in lifetime.versions}
             whole = [(seq, at) for seq, at in enumerate(witness.changed) if one in at.values()]
             last = max(seq for seq, at in whole if at.get(table) == one)
-            assert len(life.versions) == len([seq for seq, _ in whole if seq <= last])
+            assert len(lifetime.versions) == len([seq for seq, _ in whole if seq <= last])
         if table in witness.now:
             assert found[-1] == {witness.now[table]}
-            columns = {column.steps[0].name for column in lives[-1].columns if column.ended is None}
+            columns = {column.steps[0].name for column in lifetimes[-1].columns if column.ended is None}
             assert columns == set(_columns(witness, witness.now[table]))
 
 

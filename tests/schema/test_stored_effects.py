@@ -141,11 +141,11 @@ class Server:
         executed = str(self.stream.executed)
         found = dict(zip(tables, fingerprints, strict=True))
         databases = (DatabaseEntry("d", NamePresence.PRESENT, "utf8mb4", "utf8mb4_0900_ai_ci"),)
-        taken = SchemaSnapshot(
+        snapshot_read = SchemaSnapshot(
             id=0, source="s", gtid_before=executed, gtid_executed=executed, taken_at=1, server_version=90704,
             lower_case_table_names=0, tables=found, databases=databases, seen_databases=sees,
         )  # fmt: skip
-        add_snapshot(self.store.engine, taken)
+        add_snapshot(self.store.engine, snapshot_read)
 
 
 OLDER = (STATEMENTS[2], "create table u (z int, key (z desc))", "create table _t_gho (a int)")
@@ -198,7 +198,7 @@ def test_nothing_is_read_of_statements() -> None:
 
 TEXT = st.text(max_size=9)
 PARTITION = st.builds(Partition, TEXT, st.lists(st.none() | st.integers() | TEXT, max_size=2).map(tuple))
-HELD = st.builds(
+BLOCKED = st.builds(
     HeldRows,
     st.builds(
         Partitioning,
@@ -220,7 +220,7 @@ EFFECT = st.builds(
     filled=st.lists(st.builds(Filled, TEXT, st.none() | TEXT), max_size=3).map(tuple),
     converted=st.lists(st.builds(Converted, TEXT, TEXT, TEXT), max_size=3).map(tuple),
     numbers_zeros=st.booleans(),
-    held=st.none() | HELD,
+    held=st.none() | BLOCKED,
     exchanged_with=NAME,
     came_from=NAME,
     makes_cascade=st.booleans(),

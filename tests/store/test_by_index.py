@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
 
 INTERVALS, TABLES, STEP = 3000, 50, 300_000_000
-OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
+OPEN = (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)
 T = TableName("d", "t7")
 
 QUERIES: dict[str, Callable[[sa.Engine], Any]] = {

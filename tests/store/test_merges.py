@@ -31,7 +31,7 @@ from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PUBLISHED, UNWANTED, HELD = IntervalState.PUBLISHED, IntervalState.UNWANTED, IntervalState.HELD
+PUBLISHED, UNWANTED, BLOCKED = IntervalState.PUBLISHED, IntervalState.UNWANTED, IntervalState.BLOCKED
 
 
 def close(engine: sa.Engine, number: int, tables: Mapping[str, tuple[int, IntervalState]]) -> ClosedInterval:
@@ -108,7 +108,7 @@ def test_files_that_are_merged_are_noted(engine: sa.Engine) -> None:
 
 @pytest.mark.parametrize("why", ["held", "mixed", "wanted", "decided", "changed", "uncounted"])
 def test_what_must_stay_as_it_is(engine: sa.Engine, why: str) -> None:
-    states = {"held": HELD, "mixed": UNWANTED}
+    states = {"held": BLOCKED, "mixed": UNWANTED}
     parts = [
         close(engine, 0, {"a": (1, PUBLISHED), "u": (1, UNWANTED)}),
         close(engine, 1, {"a": (1, states.get(why, PUBLISHED))}),

@@ -230,7 +230,7 @@ def _newest_announced(asset: Asset) -> int:
 def plan(source: str) -> Xcom:
     """Takes what is pending, or the requested span, and cuts it into slices, none of which spans a DDL."""
     from strata_cdc.pipeline.plan.closable import is_source_ahead
-    from strata_cdc.pipeline.plan.pending import Take
+    from strata_cdc.pipeline.plan.pending import WorkChoice
     from strata_cdc.pipeline.plan.refuse_early import refuse_before_stream
 
     context, settings = get_current_context(), task_settings()
@@ -238,7 +238,7 @@ def plan(source: str) -> Xcom:
     params = request_of(context["params"], now_micros())
     chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
-        chosen["take"] = Take.OWED
+        chosen["choice"] = WorkChoice.PENDING
         if is_source_ahead(settings.source(source)):
             # No data interval would have what the server's clock puts in the future.
             start = end = None

@@ -119,9 +119,9 @@ class RowBuffers:
         rows = BufferedRows(
             count,
             has,
-            _taken(self.cells, after_at, stride, targets if has & Has.AFTER else 0, count),
-            _taken(self.cells, before_at, stride, targets if has & Has.BEFORE else 0, count),
-            _taken(self.facts, int(buffer.facts_at), stride, FACTS, count),
+            _copies(self.cells, after_at, stride, targets if has & Has.AFTER else 0, count),
+            _copies(self.cells, before_at, stride, targets if has & Has.BEFORE else 0, count),
+            _copies(self.facts, int(buffer.facts_at), stride, FACTS, count),
         )
         buffer.count = buffer.has = buffer.waiting_bytes = 0
         capacity = int(buffer.capacity)
@@ -140,7 +140,7 @@ class RowBuffers:
         self.facts = _extended(self.facts, self._facts_used)
 
 
-def _taken(array: NDArray[Number], begin: int, stride: int, columns: int, count: int) -> tuple[NDArray[Number], ...]:
+def _copies(array: NDArray[Number], begin: int, stride: int, columns: int, count: int) -> tuple[NDArray[Number], ...]:
     """Copies of the first `count` entries of some columns: the walk continues in the same arrays."""
     return tuple(array[at : at + count].copy() for at in range(begin, begin + columns * stride, stride))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import Query
     from strata_cdc.changes.decode_plans import DecodePlans
 
-_MEND: Final = "Set `binlog_format=ROW` on the server, and read again, as it is after this point,"
+_REMEDY: Final = "Set `binlog_format=ROW` on the server, and read again, as it is after this point,"
 
 
 def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> Iterator[StatementFormatError]:
@@ -37,14 +37,14 @@ def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> 
         yield StatementFormatError(
             f"rows were changed by a statement that names no table ({without_values(text)}), so the binlog does not "
             "hold them",
-            remedy=f"{_MEND} the tables that it may have changed.",
+            remedy=f"{_REMEDY} the tables that it may have changed.",
         )
     for table in tables or ():
         if plans.is_decoded(table):
             yield StatementFormatError(
                 f"rows of {table} were changed by a statement, so the binlog does not hold them",
                 table=str(table),
-                remedy=f"{_MEND} the table. With `--table` of other tables nothing is missing here.",
+                remedy=f"{_REMEDY} the table. With `--table` of other tables nothing is missing here.",
             )
 
 

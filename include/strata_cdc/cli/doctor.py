@@ -61,9 +61,9 @@ def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -
     for finding in findings:
         table.add_row(_MARKS[finding.severity], finding.name, escape(finding.what))
     console.print(table)
-    mends = [finding for finding in findings if finding.mend]
-    if mends:
+    remedies = [finding for finding in findings if finding.remedy]
+    if remedies:
         console.print("\n[bold]To fix it[/bold]")
-    for finding in mends:
+    for finding in remedies:
         # Not in the table: a statement must stay whole, so that it can be copied.
-        console.print(f"  {finding.name}: {finding.mend}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {finding.name}: {finding.remedy}", markup=False, highlight=False, soft_wrap=True)

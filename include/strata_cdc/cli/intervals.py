@@ -45,7 +45,7 @@ def intervals(
 
     configured = source_of(source)
     engine = open_store(configured.store_url, OnMissing.EMPTY)
-    chosen = {IntervalState.OWED: owed, IntervalState.FAILED: failed, IntervalState.HELD: held}
+    chosen = {IntervalState.PENDING: owed, IntervalState.FAILED: failed, IntervalState.BLOCKED: held}
     states = [state for state, wanted in chosen.items() if wanted] or [
         *chosen,
         IntervalState.PUBLISHED,
@@ -113,7 +113,7 @@ def _show(source: Source, entries: list[TableInterval]) -> None:
         shown.add_row(when, entry.name, str(entry.state), *numbers, why)
     console = Terminal()
     console.print(shown if entries else "nothing: no wanted table has such rows")
-    if any(entry.state in {IntervalState.FAILED, IntervalState.HELD} for entry in entries):
+    if any(entry.state in {IntervalState.FAILED, IntervalState.BLOCKED} for entry in entries):
         console.print(
             f"Once the reason is gone: `strata plan --source {source.name} --failed`; "
             "rows that a schema gap held are published automatically when the history knows more.",

@@ -143,7 +143,7 @@ class HistoryWriter(RowsWriter):
         carried = {expression.alias_or_name: expression.unalias() for expression in super()._carried(stage)}
         begins = self._history.stages_begin[stage - 1]
         is_row, changes = equal("side", 1), and_(equal("side", 1), self._changes_after(stage - 1))
-        for (name, kind), then in zip(_happening(), (begins.seq, begins.gtid, begins.committed_at), strict=True):
+        for (name, kind), then in zip(_begin_columns(), (begins.seq, begins.gtid, begins.committed_at), strict=True):
             carried[name] = _either(changes, self._constant(then, kind), column_of(name))
         # Versions that have ended are in no segment, and nothing comes after them.
         apart = exp.Sub(this=exp.Literal.number(-1), expression=column_of("seq"))
@@ -205,13 +205,13 @@ class HistoryWriter(RowsWriter):
             yield self._base(self._history.base)
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             inside = and_(is_in("_schema_version", branch.versions), *self._bounds())
-            put, taken = self._relations(branch)
+            put, removed = self._relations(branch)
             events = (
                 (self._put(branch), put, self._is_put(branch)),
-                (self._taken(branch), taken, self._is_taken(branch)),
+                (self._removed(branch), removed, self._is_removed(branch)),
             )
             for values, relation, which in events:
-                # `_put` and `_taken` begin with `put`, `seq` and `row`.
+                # `_put` and `_removed` begin with `put`, `seq` and `row`.
                 event = [*values[:3], *self._happened(), *self._nulls(self._ended()), *values[3:]]
                 yield select(*event).from_(relation, copy=False).where(inside.copy(), which, copy=False)
 
@@ -256,7 +256,7 @@ class HistoryWriter(RowsWriter):
             named(exp.Literal.number(1), "put"),
             named(exp.Literal.number(self._history.after), "seq"),
             named(self._number_of_base(base), "row"),
-            *self._nulls(_happening()),
+            *self._nulls(_begin_columns()),
             named(exp.Literal.number(0), "segment"),
             *self._nulls(self._ended()),
         ]
@@ -289,7 +289,7 @@ class HistoryWriter(RowsWriter):
 
     def _event_columns(self, stage: int = 0) -> list[tuple[str, pa.DataType]]:
         event_columns = super()._event_columns(stage)
-        return [*event_columns[:3], *_happening(), ("segment", pa.int64()), *self._ended(), *event_columns[3:]]
+        return [*event_columns[:3], *_begin_columns(), ("segment", pa.int64()), *self._ended(), *event_columns[3:]]
 
     def _ended(self) -> list[tuple[str, pa.DataType]]:
         """The columns with the ends of versions that have ended in an earlier stage."""
@@ -405,7 +405,7 @@ class HistoryWriter(RowsWriter):
         return or_(is_older, is_left, ends_later)
 
 
-def _happening() -> list[tuple[str, pa.DataType]]:
+def _begin_columns() -> list[tuple[str, pa.DataType]]:
     return [("since", pa.int64()), ("gtid", pa.string()), ("time", _UTC)]
 
 

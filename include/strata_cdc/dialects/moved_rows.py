@@ -64,11 +64,11 @@ class RowsWriter(Writer):
         begins = or_(is_insert(), not_(paren(self._stays(branch))))
         return [*super()._put(branch), edge(begins)]
 
-    def _taken(self, branch: Branch) -> list[exp.Expr]:
+    def _removed(self, branch: Branch) -> list[exp.Expr]:
         if not self._follows(branch.stage):
-            return super()._taken(branch)
+            return super()._removed(branch)
         is_update = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("update"))
-        return [*super()._taken(branch), edge(and_(is_update, not_(paren(self._stays(branch)))))]
+        return [*super()._removed(branch), edge(and_(is_update, not_(paren(self._stays(branch)))))]
 
     def _carried(self, stage: int) -> list[exp.Expr]:
         return [*super()._carried(stage), *([edge(exp.true())] if self._follows(stage) else [])]

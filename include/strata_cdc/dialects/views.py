@@ -224,12 +224,12 @@ class Writer:
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
             own = and_(is_in("_schema_version", branch.versions), is_left)
-            put, taken = self._relations(branch)
+            put, removed = self._relations(branch)
             yield select(*self._put(branch)).from_(put, copy=False).where(own, self._is_put(branch), copy=False)
             yield (
-                select(*self._taken(branch))
-                .from_(taken, copy=False)
-                .where(own.copy(), self._is_taken(branch), copy=False)
+                select(*self._removed(branch))
+                .from_(removed, copy=False)
+                .where(own.copy(), self._is_removed(branch), copy=False)
             )
 
     def _is_put(self, branch: Branch) -> exp.Expr:
@@ -237,7 +237,7 @@ class Writer:
         has_image = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
         return has_image if branch.end is None else and_(has_image, self._is_current(branch, branch.end))
 
-    def _is_taken(self, branch: Branch) -> exp.Expr:
+    def _is_removed(self, branch: Branch) -> exp.Expr:
         """Whether a change removes a row."""
         has_image = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
         return has_image if branch.end is None else and_(has_image, self._is_current(branch, branch.end, BEFORE))
@@ -256,13 +256,13 @@ class Writer:
         return or_(exp.Is(this=value, expression=exp.null()), exp.In(this=value.copy(), expressions=moments))
 
     def _relations(self, branch: Branch) -> tuple[exp.Expr, exp.Expr]:
-        """The rows of a branch with the results of lookups: for `_put`, and for `_taken`."""
+        """The rows of a branch with the results of lookups: for `_put`, and for `_removed`."""
         pairs = list(zip(self._source.columns, branch.places, strict=True))
         keys = [pair for pair in pairs if self._is_key(pair[0], branch.stage)]
         put = [*self._lookups(pairs), *self._lookups([pair for pair in pairs if pair[1].in_key], BEFORE)]
-        taken = [*self._lookups(keys), *self._lookups(keys, BEFORE)]
+        removed = [*self._lookups(keys), *self._lookups(keys, BEFORE)]
         relation = self._relation(branch.relation)
-        return with_lookups(relation, put, self._dialect), with_lookups(relation.copy(), taken, self._dialect)
+        return with_lookups(relation, put, self._dialect), with_lookups(relation.copy(), removed, self._dialect)
 
     def _with_mappings(self) -> Iterable[Branch]:
         return self._source.branches
@@ -317,7 +317,7 @@ class Writer:
         equal_pairs = [exp.NullSafeEQ(this=after, expression=before) for after, before in same]
         return and_(*equal_pairs) if equal_pairs else exp.true()
 
-    def _taken(self, branch: Branch) -> list[exp.Expr]:
+    def _removed(self, branch: Branch) -> list[exp.Expr]:
         selected = [named(exp.Literal.number(0), "put"), *_order()]
         for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if self._is_key(column, branch.stage):

@@ -34,7 +34,7 @@ _BLOCK_BYTES = 1 << 20
 _SYNCED_AT_ONCE = 8
 _MOST_LISTINGS = 100
 """How often a folder is listed again if it is made or deleted meanwhile."""
-_Taken = TypeVar("_Taken")
+_Contents = TypeVar("_Contents")
 
 
 class Folder(Struct, frozen=True):
@@ -246,10 +246,10 @@ def _sync(path: str) -> None:
 
 def read_file(url: str) -> bytes | None:
     """The content of a file, or None if there is none."""
-    return _taken(url, lambda stream: bytes(stream.read()))
+    return _from_file(url, lambda stream: bytes(stream.read()))
 
 
-def _taken(url: str, take: Callable[[pa.NativeFile], _Taken]) -> _Taken | None:
+def _from_file(url: str, take: Callable[[pa.NativeFile], _Contents]) -> _Contents | None:
     """What `take` reads from an opened file, or None if there is no file."""
     with lake_errors(url):
         files, path = _open(url)
@@ -268,7 +268,7 @@ class FileBuffer:
 
     def read_file(self, url: str) -> memoryview | None:
         """The content of a file, valid until the next file is read; None if there is no file."""
-        return _taken(url, self._take)
+        return _from_file(url, self._take)
 
     def _take(self, stream: pa.NativeFile) -> memoryview:
         size = stream.size()

@@ -120,7 +120,7 @@ def _is_within(part: TrackedFile, record: TransactionRecord) -> bool:
     )
 
 
-_KEPT = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.HELD, IntervalState.DISCARDED)
+_KEPT = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.BLOCKED, IntervalState.DISCARDED)
 
 
 class LakePlan(Struct, frozen=True):
@@ -195,14 +195,15 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
     ledger = LakeLedger(engine)
     lake, now = read_mark(source) or str(uuid4()), now_micros()
     gone = [(piece.start, piece.full_name) for piece in (*plan.again, *plan.lost)]
-    owed = [
-        replace(piece, state=IntervalState.OWED, reason=None, published_rows=0, changed_at=now) for piece in plan.again
+    pending = [
+        replace(piece, state=IntervalState.PENDING, reason=None, published_rows=0, changed_at=now)
+        for piece in plan.again
     ]
     held = [
-        replace(piece, state=IntervalState.HELD, reason=_lost(source), published_rows=0, changed_at=now)
+        replace(piece, state=IntervalState.BLOCKED, reason=_lost(source), published_rows=0, changed_at=now)
         for piece in plan.lost
     ]
-    ledger.replace(source.name, lake, gone, (*owed, *held), now=now)
+    ledger.replace(source.name, lake, gone, (*pending, *held), now=now)
     write_mark(source, engine, lake)
     return plan
 

@@ -58,8 +58,8 @@ def _from_before(events: ImageChanges) -> pa.Table:
     if events.differences:
         raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a key")
     for name, absent in events.absent.items():
-        updates = absent[np.isin(events.put[absent], events.taken)]
-        at = np.searchsorted(events.taken, events.put[updates])
+        updates = absent[np.isin(events.after_at[absent], events.before_at)]
+        at = np.searchsorted(events.before_at, events.after_at[updates])
         after = with_values(after, name, updates, events.before[name].take(pa.array(at)))
     return after
 
@@ -71,8 +71,8 @@ def _distinct(keys: pa.Table) -> pa.Table:
 def _changes_keys(events: ImageChanges, key: Sequence[str]) -> bool:
     """Whether an update whose image after is partial gives its row another key."""
     partial = distinct(np.concatenate(list(events.absent.values())))
-    partial = partial[np.isin(events.put[partial], events.taken)]
-    before = events.before.take(pa.array(np.searchsorted(events.taken, events.put[partial])))
+    partial = partial[np.isin(events.after_at[partial], events.before_at)]
+    before = events.before.take(pa.array(np.searchsorted(events.before_at, events.after_at[partial])))
     after = events.after.take(pa.array(partial))
     for name in key:
         lacking = np.isin(partial, events.absent.get(name, ()))
@@ -93,14 +93,14 @@ def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa
     for name, rows_at in events.absent.items():
         for at in rows_at.tolist():
             lacking.setdefault(at, []).append(name)
-    before = deque(zip(events.taken.tolist(), events.before.select(key).to_pylist(), strict=True))
+    before = deque(zip(events.before_at.tolist(), events.before.select(key).to_pylist(), strict=True))
     after = events.after.to_pylist()
-    for at, (number, row) in enumerate(zip(events.put.tolist(), after, strict=True)):
+    for at, (number, row) in enumerate(zip(events.after_at.tolist(), after, strict=True)):
         old: Row | None = {}
         while before and before[0][0] <= number:
-            taken, image = before.popleft()
+            removed_at, image = before.popleft()
             gone = rows.pop(key_of(image), None)
-            old = gone if taken == number else old
+            old = gone if removed_at == number else old
         # An insert has no row before it, and the defaults of what it lacks already (`ImageChanges.from_changes`).
         if old != {}:
             row.update(_values(old, lacking.get(at, ()), events, at))

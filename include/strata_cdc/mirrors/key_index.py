@@ -117,7 +117,7 @@ class KeyIndex:
         self._dead[path] = vector, dead
 
     def _candidates(self, mirror: Mirror, files: list[LiveFile], requested: Ints) -> Ints:
-        """Live rows with one of the codes: the index of the code in `requested`, the numbers of the file and the row."""
+        """Live rows with one of the codes: index of the code in `requested`, numbers of the file and of the row."""
         numbers = {file.path: at for at, file in enumerate(files)}
         parts = [np.empty((3, 0), np.int64)]
         searched: set[str] = set()

@@ -65,7 +65,7 @@ def reduce_changes(
     known = with_keys_before(ordered, definition, key)
     may_have_new_keys, ordered = known is not ordered, known
     events = ImageChanges.from_changes(ordered, definition)
-    seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
+    seqs = np.asarray(ordered["_seq"].to_numpy())[events.after_at]
     if definition.sequence:
         return _replaced(rows_of(events.before), events, int(seqs[-1]))
     after = completed(events, definition, key, ordered["_missing"], rows_of)
@@ -90,7 +90,7 @@ def rows_of_new_table(changes: pa.Table, definition: TableDefinition) -> pa.Tabl
     ordered, rows = in_order(changes), no_rows(exact_schema(definition))
     if pc.all(pc.equal(ordered["_op"], "insert")).as_py():
         events = ImageChanges.from_changes(ordered, definition)
-        return _with_seqs(events.after, np.asarray(ordered["_seq"].to_numpy())[events.put])
+        return _with_seqs(events.after, np.asarray(ordered["_seq"].to_numpy())[events.after_at])
     reduced = reduce_changes(ordered, definition, exact_key(definition), lambda _: rows)
     if reduced.gone.counts.any():
         raise CannotFollowError(
@@ -108,14 +108,15 @@ def _replaced(rows: pa.Table, events: ImageChanges, seq: int) -> Reduced:
     put = sequence_row(rows, events)
     gone = KeyLookup(rows.select(put.schema.names), np.ones(rows.num_rows, np.int64), exact=False)
     return Reduced(
-        gone=gone, put=put.append_column(pa.field(SEQ, pa.int64()), pa.array([seq] * put.num_rows, pa.int64()))
+        gone=gone,
+        put=put.append_column(pa.field(SEQ, pa.int64()), pa.array([seq] * put.num_rows, pa.int64())),
     )
 
 
 def _times(events: ImageChanges) -> Ints:
     """The time of each image: first of all images before changes, then of all images after them. Within a change, the
     image before is earlier."""
-    return np.concatenate([2 * events.taken, 2 * events.put + 1])
+    return np.concatenate([2 * events.before_at, 2 * events.after_at + 1])
 
 
 def _images(events: ImageChanges, put: pa.Table, names: list[str]) -> pa.Table:
@@ -123,11 +124,11 @@ def _images(events: ImageChanges, put: pa.Table, names: list[str]) -> pa.Table:
 
 
 def _by_key(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
-    takes, images = events.before.num_rows, _images(events, put, names)
+    count_before, images = events.before.num_rows, _images(events, put, names)
     first, last = _edges(_numbers(images), _times(events))
     return Reduced(
-        gone=KeyLookup(images.take(pa.array(first)), (first < takes).astype(np.int64), exact=True),
-        put=put.take(pa.array(np.sort(last[last >= takes]) - takes)),
+        gone=KeyLookup(images.take(pa.array(first)), (first < count_before).astype(np.int64), exact=True),
+        put=put.take(pa.array(np.sort(last[last >= count_before]) - count_before)),
     )
 
 
@@ -159,9 +160,9 @@ def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
 
 def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
     """Equal rows cannot be distinguished: of these, rows that the batch itself has added are deleted first."""
-    takes, images = events.before.num_rows, _images(events, put, names)
+    count_before, images = events.before.num_rows, _images(events, put, names)
     codes, order = row_codes(images), np.argsort(_times(events), kind="stable")
-    weights = np.where(order < takes, -1, 1)
+    weights = np.where(order < count_before, -1, 1)
     grouped = np.argsort(codes[order], kind="stable")
     ordered, sums = codes[order][grouped], np.cumsum(weights[grouped])
     starts = np.flatnonzero(np.r_[True, np.diff(ordered) != 0]) if len(ordered) else np.empty(0, np.int64)
@@ -174,7 +175,7 @@ def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
     is_needed = needed > 0
     keys = images.take(pa.array(order[grouped[starts[is_needed]]]))
     kept = [
-        images_of[images_of >= takes][-int(count) :] - takes
+        images_of[images_of >= count_before][-int(count) :] - count_before
         for images_of, count in zip(_groups(order[grouped], starts, ends), left, strict=True)
         if count > 0
     ]

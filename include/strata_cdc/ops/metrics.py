@@ -102,8 +102,8 @@ def source_metrics(status: SourceStatus, mirrors: Sequence[MirrorPosition | None
         mirrors: `mirror_positions`.
     """
     behind = status.behind_seconds if status.owned_until else None
-    owed = _age(status.owed_since, now)
-    lag = behind if owed is None else max(behind or 0.0, owed)
+    pending = _age(status.owed_since, now)
+    lag = behind if pending is None else max(behind or 0.0, pending)
     return SourceMetrics(
         lag_seconds=lag,
         landing_lag_seconds=status.landing.lag_seconds if status.landing else None,

@@ -126,7 +126,7 @@ def _filled(rows: pa.Table, history: MirrorHistory) -> pa.Table:
     """The versions with the time and GTID of the statement that made the table and its first rows."""
     if not history.is_whole:
         return rows
-    first = history.eras[0]
+    first = history.spans[0]
     is_first = pc.is_null(rows[_SEQ])
     for name, value in ((_FROM, first.committed_at or None), (_GTID, first.gtid)):
         kind = rows.schema.field(name).type
@@ -143,7 +143,7 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
     names: dict[str, str] = {}
     for number in own:
         shown = history.mirror.definition.columns[number].name
-        origins = [span.values[number].origin.column for span in history.eras]
+        origins = [span.values[number].origin.column for span in history.spans]
         names |= {origin.name: shown for origin in origins if origin is not None and may_be_invalid(origin)}
         if any(map(_makes_texts, history.places(number))):
             raise _no_column(history, shown, "one that DDL gave to it")

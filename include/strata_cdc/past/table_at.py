@@ -32,7 +32,7 @@ from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.history.view_history import ViewHistory
-from strata_cdc.tables.lifetimes import life_of
+from strata_cdc.tables.lifetimes import lifetime_of
 from strata_cdc.tables.lost import newest_commits
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ class PastTables(AbstractContextManager["PastTables"]):
         for _, group in groupby((change for change in changes if _last(change) > seq), lambda change: change.order):
             moved = {change.renamed_from: change.name for change in group if change.renamed_from is not None}
             now = moved.get(now, now)
-        life = life_of(changes, now)
-        if life is None or not life.was_called(name, seq + 1):
+        lifetime = lifetime_of(changes, now)
+        if lifetime is None or not lifetime.was_called(name, seq + 1):
             raise Usage(
                 f"the table that had this name at transaction {seq} did not exist any more at transaction {moment.seq}",
                 source=self._source,

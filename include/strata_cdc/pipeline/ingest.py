@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from strata_cdc.config.settings import Settings, Source
     from strata_cdc.landing.cut_segments import LandReport
     from strata_cdc.landing.land_state import LandProgress
-    from strata_cdc.pipeline.plan.pending import Take
+    from strata_cdc.pipeline.plan.pending import WorkChoice
     from strata_cdc.pipeline.publish.publish_interval import PublishReport
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.runs.specs import PlannedTable, PlanReport
@@ -193,7 +193,7 @@ def plan(
     settings: Settings,
     tables: Sequence[str] | None = None,
     gtid_set: str | None = None,
-    take: Take | None = None,
+    choice: WorkChoice | None = None,
     failed: bool = False,
 ) -> PlanReport:
     """Plans what is pending, or a span of commit time (microseconds UTC), or what owns some GTIDs.
@@ -207,7 +207,7 @@ def plan(
         settings: The settings.
         tables: Patterns on top of the settings'.
         gtid_set: Instead of a span.
-        take: What of the time span to process; by default a span is processed whole, and without one all that is
+        choice: What of the time span to process; by default a span is processed whole, and without one all that is
             pending.
         failed: Also rows that failed or are blocked (held).
 
@@ -223,7 +223,7 @@ def plan(
     read_own_checks(configured.settings.checks)
     engine = known_store(configured)
     refuse_unknown_versions(engine, source, configured.settings.checks)
-    request = RunRequest(start, end, gtids, tuple(tables or ()), take, failed)
+    request = RunRequest(start, end, gtids, tuple(tables or ()), choice, failed)
     stream = LandedStream.open(configured.lake, source)
     return plan_run(configured, engine, stream, request, now=closable_until(configured, engine, stream))
 
@@ -244,7 +244,7 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
 
     def is_published(planned: PlannedTable, rows: int) -> bool:
         stored = ledger.get(source, planned.interval, planned.database, planned.table)
-        if stored is None or stored.state not in {IntervalState.HELD, IntervalState.DISCARDED}:
+        if stored is None or stored.state not in {IntervalState.BLOCKED, IntervalState.DISCARDED}:
             return stored is not None and stored.state is IntervalState.PUBLISHED
         # What was released is more than a run may publish without a decision, also if the rest was discarded since.
         is_less = stored.run == run or rows <= stored.published_rows
@@ -308,10 +308,10 @@ def _decided(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> TableOu
         return None
     if not DecisionLedger(engine).is_decided(stored):
         return None
-    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is IntervalState.HELD else None)
+    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is IntervalState.BLOCKED else None)
 
 
-_WITHHELD = (IntervalState.FAILED, IntervalState.HELD)
+_WITHHELD = (IntervalState.FAILED, IntervalState.BLOCKED)
 
 
 def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
@@ -452,7 +452,7 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [
         (piece, piece.reason)
-        for piece in ledger.select(source, (IntervalState.FAILED, IntervalState.HELD))
+        for piece in ledger.select(source, (IntervalState.FAILED, IntervalState.BLOCKED))
         if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
     ]
     if not left:

@@ -69,7 +69,7 @@ def rehearse(wanted: SourceRequest, *, settings: Settings) -> Rehearsal:
         end=wanted.until,
         gtid_set=parse_executed(wanted.gtid_set) if wanted.gtid_set else None,
         tables=wanted.tables,
-        take=wanted.take,
+        choice=wanted.choice,
         failed=wanted.failed,
     )
     plan, _ = draft_plan(source, engine, stream, request, now=closable_until(source, engine, stream))

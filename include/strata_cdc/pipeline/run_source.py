@@ -14,7 +14,7 @@ from strata_cdc.lake.lost_tables import lost_tables_if_due, raise_if_lost
 from strata_cdc.mirrors.follow.update_mirrors import raise_first
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.keep_mirrors import compact_due
-from strata_cdc.pipeline.plan.pending import Take
+from strata_cdc.pipeline.plan.pending import WorkChoice
 from strata_cdc.pipeline.plan.refuse_early import refuse_before_stream, refuse_misspelt
 from strata_cdc.pipeline.read_again import tables_to_read_again
 from strata_cdc.pipeline.steps import LAND, MIRROR, PLAN, PUBLISH, READ_AGAIN, SNAPSHOT, TRACK, DoneBy, Scope, steps_of
@@ -56,9 +56,9 @@ class SourceRequest(Struct, frozen=True):
     """Whatever became of it before, without `since` too."""
 
     @property
-    def take(self) -> Take | None:
+    def choice(self) -> WorkChoice | None:
         """What a plan processes: what is pending, or by default all of what was requested."""
-        return Take.OWED if self.gtid_set is None and self.since is None and not self.again else None
+        return WorkChoice.PENDING if self.gtid_set is None and self.since is None and not self.again else None
 
 
 class Engines(Protocol):
@@ -217,7 +217,7 @@ class _Whole:
             planned = self._planned
             if planned.tables:
                 yield _one_run(planned, self._reports)
-            is_left = bool(planned.tables) and self._wanted.take is not None and _has_more(planned)
+            is_left = bool(planned.tables) and self._wanted.choice is not None and _has_more(planned)
 
     def _do(self, steps: Iterable[StepSpec[Any]]) -> None:
         for step in steps:
@@ -245,7 +245,7 @@ class _Whole:
             settings=self._settings,
             tables=wanted.tables,
             gtid_set=wanted.gtid_set,
-            take=wanted.take,
+            choice=wanted.choice,
             failed=wanted.failed,
         )
 
@@ -255,7 +255,7 @@ class _Whole:
     def _read_again(self) -> DumpReport | None:
         """What a run of all that is pending does in addition; a run of a part of the past does not do it."""
         wanted, settings = self._wanted, self._settings
-        if not self._has_mirrors() or wanted.until is not None or wanted.take is None:
+        if not self._has_mirrors() or wanted.until is not None or wanted.choice is None:
             return None
         if not tables_to_read_again(wanted.source, settings=settings):
             return None

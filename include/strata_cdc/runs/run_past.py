@@ -16,7 +16,7 @@ from strata_cdc.errors import DamagedFileError
 from strata_cdc.files.storage import Folder
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.schema.history.neighbours import Neighbour  # noqa: TC001  msgspec asks for it when it decodes
-from strata_cdc.schema.model.lifetimes import TableLife  # noqa: TC001  msgspec asks for it when it decodes
+from strata_cdc.schema.model.lifetimes import ColumnLifetimes  # noqa: TC001  msgspec asks for it when it decodes
 
 if TYPE_CHECKING:
     from strata_cdc.runs.run_plan import RunPlan
@@ -34,7 +34,7 @@ class EarlierTable(Struct, frozen=True):
 
     database: str
     table: str
-    lives: tuple[TableLife, ...] = ()
+    lifetimes: tuple[ColumnLifetimes, ...] = field(default=(), name="lives")
     """Lifetimes of the tables that have had this name."""
     unlogged: tuple[int, ...] = field(default=(), name="untold")
     """Ordinals of transactions that changed its rows without row events, or that are missing; ascending."""

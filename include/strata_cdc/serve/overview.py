@@ -140,7 +140,9 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None, *, has_s
         versions=_count_versions(engine, name),
         attention=tuple(sorted(attention, key=lambda problem: problem.urgency)),
         checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
-        withheld_rows=sum(unpublished.rows for unpublished in waiting if unpublished.state is not IntervalState.OWED),
+        withheld_rows=sum(
+            unpublished.rows for unpublished in waiting if unpublished.state is not IntervalState.PENDING
+        ),
         gaps=len(gaps),
         compared=server_comparison(engine, name) if has_server else None,
         has_server=has_server,
@@ -197,7 +199,7 @@ def _waiting(name: str, unpublished: UnpublishedRows) -> Attention:
     rows = (
         f"{counted(unpublished.rows, 'row')} of {_tables(unpublished)} in {counted(unpublished.intervals, 'interval')}"
     )
-    if unpublished.state is IntervalState.OWED:
+    if unpublished.state is IntervalState.PENDING:
         return Attention(f"{rows} wait for the next run", f"strata run --source {name}", urgency=Urgency.WAITING)
     if unpublished.state is IntervalState.FAILED:
         text, command = f"{rows} failed their checks or could not be decoded", f"strata run --source {name} --failed"

@@ -295,7 +295,7 @@ def _columns(definition: TableDefinition | None) -> tuple[Column, ...]:
     return definition.columns if definition is not None else ()
 
 
-_WITHHELD: Final = (IntervalState.FAILED, IntervalState.HELD)
+_WITHHELD: Final = (IntervalState.FAILED, IntervalState.BLOCKED)
 
 
 class IntervalLine(Struct, frozen=True):

@@ -44,7 +44,7 @@ class TableFindings(Struct, frozen=True):
     @property
     def is_withheld(self) -> bool:
         """Whether rows of it wait for somebody."""
-        return self.piece is not None and self.piece.state in {IntervalState.FAILED, IntervalState.HELD}
+        return self.piece is not None and self.piece.state in {IntervalState.FAILED, IntervalState.BLOCKED}
 
 
 class VerdictView(Struct, frozen=True):

@@ -67,7 +67,7 @@ class DecisionLedger(Ledger):
                 _put(connection, decision)
                 return True
             if now is not None and decision.verb is Verb.RELEASE:
-                store_piece(connection, replace(now, state=IntervalState.OWED, reason=None))
+                store_piece(connection, replace(now, state=IntervalState.PENDING, reason=None))
             return False
 
     def select(self, source: str, start: int | None = None) -> list[Decision]:
@@ -82,7 +82,7 @@ class DecisionLedger(Ledger):
     def is_decided(self, piece: TableInterval) -> bool:
         """Whether a table's part of an interval is still as a decision on its run has left it."""
         if (
-            piece.state not in {IntervalState.PUBLISHED, IntervalState.DISCARDED, IntervalState.HELD}
+            piece.state not in {IntervalState.PUBLISHED, IntervalState.DISCARDED, IntervalState.BLOCKED}
             or piece.run is None
         ):
             return False

@@ -46,7 +46,7 @@ class UnpublishedRows(Struct, frozen=True):
 def waiting_rows(engine: sa.Engine, source: str) -> list[UnpublishedRows]:
     """The pending, failed and blocked rows of a source."""
     columns = table_interval.c
-    states = [str(state) for state in (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)]
+    states = [str(state) for state in (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)]
     name = columns.database_name + "." + columns.table_name
     query = (
         sa.select(

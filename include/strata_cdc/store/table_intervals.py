@@ -25,13 +25,13 @@ _COUNTED = "counted"
 class IntervalState(StrEnum):
     """The state of one table's rows in one interval. A table without a row in the ledger has no rows there."""
 
-    OWED = "owed"
+    PENDING = "owed"
     """Pending: they are not published yet, even if a run has begun to."""
     PUBLISHED = "published"
     """Readers see all of them."""
     FAILED = "failed"
     """A check failed, or a slice could not be decoded; they wait for a person."""
-    HELD = "held"
+    BLOCKED = "held"
     """Blocked: some or all of them cannot be published now, because of a gap in the schema history, quarantine, or a
     statement."""
     UNWANTED = "unwanted"
@@ -40,7 +40,7 @@ class IntervalState(StrEnum):
     """A person has decided to discard those that are not published; the reason and the decision stay."""
 
 
-UNPUBLISHED = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD, IntervalState.UNWANTED)
+UNPUBLISHED = (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED, IntervalState.UNWANTED)
 """Readers do not see all of the rows."""
 
 
@@ -221,13 +221,13 @@ class TableIntervalLedger(Ledger):
 
         with writing(self._engine) as connection:
             for name in _names(connection, source, IntervalState.UNWANTED):
-                _move(connection, source, name, IntervalState.UNWANTED, IntervalState.OWED, sa.not_(unwanted(name)))
-            for name in _names(connection, source, IntervalState.OWED):
-                _move(connection, source, name, IntervalState.OWED, IntervalState.UNWANTED, unwanted(name))
+                _move(connection, source, name, IntervalState.UNWANTED, IntervalState.PENDING, sa.not_(unwanted(name)))
+            for name in _names(connection, source, IntervalState.PENDING):
+                _move(connection, source, name, IntervalState.PENDING, IntervalState.UNWANTED, unwanted(name))
             for name, inside in spans.items():
                 # Those that failed or are blocked would wait for a person for ever.
                 unpublished = inside & (table_interval.c.published_rows == 0)
-                for state in (IntervalState.FAILED, IntervalState.HELD):
+                for state in (IntervalState.FAILED, IntervalState.BLOCKED):
                     _move(connection, source, name, state, IntervalState.UNWANTED, unpublished)
 
     def changed_at(self, source: str) -> int:

@@ -58,7 +58,7 @@ class WithheldInterval(Struct, frozen=True):
 
 def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
     """All table intervals of a source that wait for a person, in order of time and table."""
-    pieces = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.HELD))
+    pieces = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.BLOCKED))
     stored = VerdictLedger(engine).select(source, {piece.start for piece in pieces}) if pieces else []
     verdicts = {(stored_verdict.start, stored_verdict.table): stored_verdict for stored_verdict in stored}
     return [

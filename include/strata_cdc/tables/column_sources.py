@@ -133,10 +133,10 @@ def _refuses_null(steps: Sequence[TypeChange]) -> bool:
 
 
 def _place_in(
-    era_column: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+    column_then: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
     """The source in the column that had the value then."""
-    name = era_column.name
+    name = column_then.name
     wanted = fold_name(column_name(name))
     kind = kinds[fold_name(name)]
     # Columns of other types have the values of other versions.
@@ -145,7 +145,7 @@ def _place_in(
         tuple(field.name for field in fields),
         is_cast=bool(fields) and kind != column.kind,
         missing=name,
-        empty_text=_empty_text(era_column, column),
+        empty_text=_empty_text(column_then, column),
     )
 
 

@@ -39,7 +39,7 @@ class StageColumn(Struct, frozen=True):
 class KeyStages(Struct, frozen=True):
     """The stages of a table: series of versions in which different rows stay different."""
 
-    of_eras: tuple[int, ...]
+    of_spans: tuple[int, ...]
     """The stage of each version of the table, beginning with 0."""
     keys: tuple[StageColumn, ...] = ()
     """The columns that tell the rows of each stage apart, in order: all of them in a stage without a key."""
@@ -50,7 +50,7 @@ class KeyStages(Struct, frozen=True):
 
     def last_of(self, stage: int) -> int:
         """The index of the last version of a stage."""
-        return len(self.of_eras) - 1 - self.of_eras[::-1].index(stage)
+        return len(self.of_spans) - 1 - self.of_spans[::-1].index(stage)
 
 
 def key_stages(
@@ -63,12 +63,12 @@ def key_stages(
         key_of: Gives the columns of a version's key.
         ends_too: Whether a stage also ends between two versions for another reason.
     """
-    of_eras = [0]
-    for era, following in pairwise(versions):
-        ends = _ends(era, following, key_of) or (ends_too is not None and ends_too(era, following))
-        of_eras.append(of_eras[-1] + ends)
-    stages = KeyStages(tuple(of_eras))
-    lasts = [(stage, stages.last_of(stage)) for stage in range(of_eras[-1] + 1)]
+    of_spans = [0]
+    for span, following in pairwise(versions):
+        ends = _ends(span, following, key_of) or (ends_too is not None and ends_too(span, following))
+        of_spans.append(of_spans[-1] + ends)
+    stages = KeyStages(tuple(of_spans))
+    lasts = [(stage, stages.last_of(stage)) for stage in range(of_spans[-1] + 1)]
     keys = [
         stage_column(versions[: last + 1], stage, column)
         for stage, last in lasts
@@ -76,7 +76,7 @@ def key_stages(
     ]
     of_one_row = frozenset(stage for stage, last in lasts if versions[last].definition.sequence)
     without = frozenset(stage for stage, last in lasts if not key_of(versions[last].definition)) - of_one_row
-    return KeyStages(stages.of_eras, tuple(keys), without, of_one_row)
+    return KeyStages(stages.of_spans, tuple(keys), without, of_one_row)
 
 
 def key_of_row(definition: TableDefinition, key_of: KeyOf) -> list[Column]:
@@ -97,25 +97,25 @@ def stage_column(versions: Sequence[VersionSpan], stage: int, column: Column) ->
         column: The column, as the last of the versions has it.
     """
     origins = [ValueOrigin(column)]
-    for era, following in reversed(list(pairwise(versions))):
-        origins.append(earlier_origin(origins[-1], era.definition, following.effect))
+    for span, following in reversed(list(pairwise(versions))):
+        origins.append(earlier_origin(origins[-1], span.definition, following.effect))
     return StageColumn(stage, column, tuple(origins[::-1]))
 
 
-def _ends(era: VersionSpan, following: VersionSpan, key_of: KeyOf) -> bool:
+def _ends(span: VersionSpan, following: VersionSpan, key_of: KeyOf) -> bool:
     """Whether other columns identify rows after a statement, or rows that were never there together may be equal."""
-    if bool(key_of(era.definition)) != bool(key_of(following.definition)):
+    if bool(key_of(span.definition)) != bool(key_of(following.definition)):
         return True
-    if era.definition.sequence != following.definition.sequence:
+    if span.definition.sequence != following.definition.sequence:
         return True
     after = key_of_row(following.definition, key_of)
-    origins = [earlier_origin(ValueOrigin(column), era.definition, following.effect) for column in after]
+    origins = [earlier_origin(ValueOrigin(column), span.definition, following.effect) for column in after]
     before = {fold_name(origin.column.name) for origin in origins if origin.column is not None}
     added = [origin for origin in origins if origin.column is None]
-    if before != {fold_name(column.name) for column in key_of_row(era.definition, key_of)}:
+    if before != {fold_name(column.name) for column in key_of_row(span.definition, key_of)}:
         return True
     # A new column of a table without a key has one value in all rows that are there, if it is known.
-    has_other_columns = bool(added) and bool(key_of(era.definition))
+    has_other_columns = bool(added) and bool(key_of(span.definition))
     is_unknown = any(origin.unknown is not None for origin in added)
     steps = [step for origin in origins for step in origin.steps]
     return has_other_columns or is_unknown or any(map(_may_make_equal, steps))

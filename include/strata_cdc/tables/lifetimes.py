@@ -66,18 +66,18 @@ class TableLifetime(Struct, frozen=True):
     """A table from the version that made it until now."""
 
     definition: TableDefinition
-    eras: tuple[VersionSpan, ...]
+    spans: tuple[VersionSpan, ...]
     """Oldest first."""
     begins: str | None
     """Why there may be rows from before the first version; None if the table was made in the stream."""
 
     def was_called(self, name: TableName, seq: int) -> bool:
         """Whether the table had this name when a transaction ran that did not change the table."""
-        then = [era for era in self.eras if era.begins < seq]
+        then = [span for span in self.spans if span.begins < seq]
         return bool(then) and then[-1].name == name
 
 
-def life_of(table_changes: Sequence[TableChange], name: TableName) -> TableLifetime | None:
+def lifetime_of(table_changes: Sequence[TableChange], name: TableName) -> TableLifetime | None:
     """The lifetime of the table with this name; None if there is no such table now.
 
     Args:
@@ -117,12 +117,12 @@ def _chain(
 
 def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
     values = tuple(Value(column, origin=ValueOrigin(column)) for column in chain[-1][1].columns)
-    eras: list[VersionSpan] = []
+    spans: list[VersionSpan] = []
     later: TableChange | None = None
     for change, definition in reversed(chain):
         if later is not None:
             values = tuple(_earlier(value, definition, later) for value in values)
-        eras.append(
+        spans.append(
             VersionSpan(
                 change.name,
                 change.version_id,
@@ -135,7 +135,7 @@ def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
             )
         )
         later = change
-    return eras[::-1]
+    return spans[::-1]
 
 
 def _earlier(value: Value, before: TableDefinition, change: TableChange) -> Value:

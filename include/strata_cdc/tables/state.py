@@ -101,12 +101,15 @@ def only(rows: Rows, which: pa.ChunkedArray) -> Rows:
 class ImageChanges:
     """Changes in order, as two lists of images: those that were removed and those that were put."""
 
-    def __init__(self, before: pa.Table, after: pa.Table, taken: Codes, put: Codes, absent: dict[str, Codes]) -> None:
+    def __init__(
+        self, before: pa.Table, after: pa.Table, before_at: Codes, after_at: Codes, absent: dict[str, Codes]
+    ) -> None:
         self.before = before
         self.after = after
-        self.taken = taken
+        self.before_at = before_at
         """For each image in `before`, the number of its change."""
-        self.put = put
+        self.after_at = after_at
+        """Likewise for `after`."""
         self.absent = absent
         """Column -> which images in `after` lack it, including those with only a difference of it."""
         self.differences: dict[str, dict[int, str]] = {}
@@ -120,24 +123,24 @@ class ImageChanges:
         texts = {of: name for of, name in verbatim_names(definition).items() if name in changes.schema.names}
         own = [*names.values(), *texts.values()]
         op = changes["_op"]
-        is_put, is_taken = _is_put(changes, definition), _is_taken(changes, definition)
+        is_put, is_removed = _is_put(changes, definition), _is_removed(changes, definition)
         after = only(changes.select(own), is_put)
-        images = only(pa.chunked_array(changes["_before"].chunks, changes["_before"].type), is_taken)
+        images = only(pa.chunked_array(changes["_before"].chunks, changes["_before"].type), is_removed)
         there = [name for name in own if images.type.get_field_index(name) >= 0]
         before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in there], names=there)
         missing = only(changes["_missing"], is_put)
-        put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
+        after_at, before_at = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_removed))
         # In `_missing`, columns have their own names.
         absent = {names[name]: where for name in names if len(where := lists_with(missing, name))}
         # The inserts of a sequence change its row.
         has_defaults = bool(absent) and not definition.sequence
-        inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if has_defaults else put[:0]
+        inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if has_defaults else after_at[:0]
         for column in definition.columns:
-            after = _with_default(after, column, absent, inserted, put)
+            after = _with_default(after, column, absent, inserted, after_at)
         absent = {name: where for name, where in absent.items() if len(where)}
         # An image that lacks a column also lacks its text column.
         absent |= {name: absent[names[of]] for of, name in texts.items() if names[of] in absent}
-        events = cls(before, after, taken, put, absent)
+        events = cls(before, after, before_at, after_at, absent)
         documents = {
             definition_column.name: names[definition_column.name]
             for definition_column in definition.columns
@@ -166,14 +169,16 @@ def _is_put(changes: pa.Table, definition: TableDefinition) -> pa.ChunkedArray:
     return has_image if end is None else pc.and_(has_image, is_current(changes[end]))
 
 
-def _is_taken(changes: pa.Table, definition: TableDefinition) -> pa.ChunkedArray:
+def _is_removed(changes: pa.Table, definition: TableDefinition) -> pa.ChunkedArray:
     """Which changes take a row."""
     has_image = pc.not_equal(changes["_op"], "insert")
     end = end_column(definition)
     return has_image if end is None else pc.and_(has_image, is_current(pc.struct_field(changes["_before"], [end])))
 
 
-def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
+def _with_default(
+    after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, after_at: Codes
+) -> pa.Table:
     """The images with the defaults of columns that inserts did not name, which MINIMAL images lack.
 
     Raises:
@@ -181,7 +186,7 @@ def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], ins
     """
     name = column_name(column.name)
     where = absent.get(name, np.empty(0, np.int64))
-    left_out = where[np.isin(put[where], inserted)]
+    left_out = where[np.isin(after_at[where], inserted)]
     if not len(left_out):
         return after
     absent[name] = where[~np.isin(where, left_out)]
@@ -244,7 +249,7 @@ def refuse_unlogged_values(events: ImageChanges, definition: TableDefinition, mi
         absent = events.absent.get(column_name(column.name))
         if absent is None or column.generated is None or column.generation_expression in ROW_TIMES:
             continue
-        updates = absent[np.isin(events.put[absent], events.taken)]
+        updates = absent[np.isin(events.after_at[absent], events.before_at)]
         changed = [name for name in source_columns(column, definition) if _may_differ(events, name, updates, missing)]
         if changed:
             raise Usage(
@@ -260,11 +265,11 @@ def _may_differ(events: ImageChanges, name: str, updates: Codes, missing: pa.Chu
     logged = updates[~np.isin(updates, events.absent.get(own, ()))]
     if own not in events.before.schema.names:
         return len(logged) > 0
-    numbers = events.put[logged]
+    numbers = events.after_at[logged]
     if np.isin(numbers, lists_with(missing, f"_before.{name}")).any():
         return True
     names = [each for each in (own, verbatim_name(name)) if each in events.before.schema.names]
-    before = events.before.select(names).take(pa.array(np.searchsorted(events.taken, numbers)))
+    before = events.before.select(names).take(pa.array(np.searchsorted(events.before_at, numbers)))
     after = events.after.select(names).take(pa.array(logged))
     codes = row_codes(pa.concat_tables([before, after]))
     return bool(np.any(codes[: len(logged)] != codes[len(logged) :]))
@@ -283,14 +288,14 @@ def last_of_each_key(state: pa.Table, events: ImageChanges, after: pa.Table, key
     codes = row_codes(pa.concat_tables([part.select(key) for part in (state, events.before, after)]))
     # Within a change, the image before is earlier.
     order = np.argsort(
-        np.concatenate([np.full(rows, -1, np.int64), 2 * events.taken, 2 * events.put + 1]), kind="stable"
+        np.concatenate([np.full(rows, -1, np.int64), 2 * events.before_at, 2 * events.after_at + 1]), kind="stable"
     )
     last = np.empty(codes.max(initial=-1) + 1, np.int64)
     # NumPy keeps the last of several values that are assigned to one index.
     last[codes[order]] = order
-    taken = (last >= rows) & (last < rows + len(events.taken))
-    kept = np.sort(last[~taken])
-    kept[kept >= rows] -= len(events.taken)
+    is_removal = (last >= rows) & (last < rows + len(events.before_at))
+    kept = np.sort(last[~is_removal])
+    kept[kept >= rows] -= len(events.before_at)
     return pa.concat_tables([state, after]).take(pa.array(kept))
 
 
@@ -300,12 +305,12 @@ def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Tabl
     for name in set(key) & set(events.absent):
         # Only an update can lack a column of its key, and then it has not changed it.
         absent = events.absent[name]
-        key_before = events.before[name].take(pa.array(np.searchsorted(events.taken, events.put[absent])))
+        key_before = events.before[name].take(pa.array(np.searchsorted(events.before_at, events.after_at[absent])))
         after = with_values(after, name, absent, key_before)
     # A complete image needs no image before it, so it may have any key.
     in_after = distinct(np.concatenate(list(events.absent.values())))
-    in_after = in_after[np.isin(events.put[in_after], events.taken)]
-    in_before = np.searchsorted(events.taken, events.put[in_after])
+    in_after = in_after[np.isin(events.after_at[in_after], events.before_at)]
+    in_before = np.searchsorted(events.before_at, events.after_at[in_after])
     both = row_codes(
         pa.concat_tables(
             [events.before.select(key).take(pa.array(in_before)), after.select(key).take(pa.array(in_after))]
@@ -315,11 +320,11 @@ def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Tabl
         raise Usage("rows whose images lack columns have changed their key; their other values are not known")
     images = pa.concat_tables([state, after])
     codes = row_codes(images.select(key))
-    inserted = events.put[~np.isin(events.put, events.taken)]
+    inserted = events.after_at[~np.isin(events.after_at, events.before_at)]
     for name, absent in events.absent.items():
         present = np.ones(len(codes), bool)
         present[state.num_rows + absent] = False
-        present[state.num_rows + np.searchsorted(events.put, inserted)] = True
+        present[state.num_rows + np.searchsorted(events.after_at, inserted)] = True
         source = _last_present(codes, present)[state.num_rows :]
         after = after.set_column(after.schema.get_field_index(name), name, images[name].take(pa.array(source)))
         if name in events.differences:
@@ -386,9 +391,9 @@ def _what_is_left(state: pa.Table, events: ImageChanges) -> pa.Table:
         raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a primary key")
     for name, absent in events.absent.items():
         # Without a key, an image before a change is complete, whatever row image the server has.
-        at = np.searchsorted(events.taken, events.put[absent])
-        is_update = (at < len(events.taken)) & (
-            events.taken[np.minimum(at, len(events.taken) - 1)] == events.put[absent]
+        at = np.searchsorted(events.before_at, events.after_at[absent])
+        is_update = (at < len(events.before_at)) & (
+            events.before_at[np.minimum(at, len(events.before_at) - 1)] == events.after_at[absent]
         )
         values = events.before[name].take(pa.array(at[is_update]))
         after = with_values(after, name, absent[is_update], values)

@@ -117,14 +117,14 @@ def _check(changes: pa.Table, before: pa.Array, is_unknown: Mask, key: Sequence[
     parts = [old, changes.select(list(key)), *([] if state is None else [state.select(list(key))])]
     codes, count = row_codes(pa.concat_tables([part.cast(old.schema) for part in parts])), changes.num_rows
     op, seqs = changes["_op"], changes["_seq"].to_numpy()
-    takes = np.flatnonzero(pc.not_equal(op, "insert").to_numpy())
+    removals = np.flatnonzero(pc.not_equal(op, "insert").to_numpy())
     puts = np.flatnonzero(pc.not_equal(op, "delete").to_numpy())
     # Of each change first what it takes, then what it puts; before them what was there.
-    times = np.concatenate([2 * takes, 2 * puts + 1, np.full(state_rows, -1)])
-    of = np.concatenate([takes, count + puts, np.arange(2 * count, 2 * count + state_rows)])
-    is_put = np.concatenate([np.zeros(len(takes), np.bool_), np.ones(len(puts) + state_rows, np.bool_)])
-    seq = np.concatenate([seqs[takes], seqs[puts], np.full(state_rows, -1)])
-    needs = np.concatenate([is_unknown[takes], np.zeros(len(puts) + state_rows, np.bool_)])
+    times = np.concatenate([2 * removals, 2 * puts + 1, np.full(state_rows, -1)])
+    of = np.concatenate([removals, count + puts, np.arange(2 * count, 2 * count + state_rows)])
+    is_put = np.concatenate([np.zeros(len(removals), np.bool_), np.ones(len(puts) + state_rows, np.bool_)])
+    seq = np.concatenate([seqs[removals], seqs[puts], np.full(state_rows, -1)])
+    needs = np.concatenate([is_unknown[removals], np.zeros(len(puts) + state_rows, np.bool_)])
     order = np.lexsort((times, codes[of]))
     follows = np.append(False, codes[of][order][1:] == codes[of][order][:-1])
     is_there = np.append(False, is_put[order][:-1] & (seq[order][:-1] < seq[order][1:]))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class ViewLayout(Struct, frozen=True):
     """The columns of a view over the versions of a table."""
 
-    life: TableLifetime
+    lifetime: TableLifetime
     shown: tuple[ViewColumn, ...]
     """The columns of the view."""
     place: Place
@@ -53,18 +53,20 @@ class ViewLayout(Struct, frozen=True):
             at: Index of the version in the table's lifetime.
             there: Columns of the table in the lake.
         """
-        era = self.life.eras[at]
-        kinds, key = kinds_of(era.definition), self.key_of(era.definition)
-        places = [self.place(value, column, there, kinds) for value, column in zip(era.values, self.shown, strict=True)]
+        span = self.lifetime.spans[at]
+        kinds, key = kinds_of(span.definition), self.key_of(span.definition)
+        places = [
+            self.place(value, column, there, kinds) for value, column in zip(span.values, self.shown, strict=True)
+        ]
         for column, then in self.in_stages:
             is_over = at >= len(then.origins)
             places.append(ColumnSource() if is_over else converted_place_of(then.origins[at], column, there, kinds))
-        is_one_row = era.definition.sequence
+        is_one_row = span.definition.sequence
         return tuple(replace(place, in_key=not is_one_row and _is_in_key(place, key)) for place in places)
 
     def _end(self, at: int, there: Sequence[pa.Field]) -> RowEnd | None:
         """Where rows of one version have the end of their time, if the table is system-versioned then."""
-        definition = self.life.eras[at].definition
+        definition = self.lifetime.spans[at].definition
         column = column_of_end(definition)
         if column is None:
             return None
@@ -78,20 +80,20 @@ class ViewLayout(Struct, frozen=True):
             fields: The columns of each change table that exists.
         """
         versions_by_form: dict[tuple[str, int, tuple[ColumnSource, ...], RowEnd | None], list[int]] = {}
-        for at, (era, stage) in enumerate(zip(self.life.eras, self.stages.of_eras, strict=True)):
-            if era.name in fields:
-                there = fields[era.name]
-                alike = str(era.name), stage, self.places(at, there), self._end(at, there)
-                versions_by_form.setdefault(alike, []).append(era.version_id)
+        for at, (span, stage) in enumerate(zip(self.lifetime.spans, self.stages.of_spans, strict=True)):
+            if span.name in fields:
+                there = fields[span.name]
+                alike = str(span.name), stage, self.places(at, there), self._end(at, there)
+                versions_by_form.setdefault(alike, []).append(span.version_id)
         return tuple(
             Branch(name, tuple(versions), places, stage, end)
             for (name, stage, places, end), versions in versions_by_form.items()
         )
 
 
-def changes_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:
+def changes_layout(lifetime: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:
     """The layout of a view of changes, with the values that rows had then."""
-    return ViewLayout(life, tuple(columns), place_of, KeyStages((0,) * len(life.eras)))
+    return ViewLayout(lifetime, tuple(columns), place_of, KeyStages((0,) * len(lifetime.spans)))
 
 
 def rows_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
@@ -100,7 +102,7 @@ def rows_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     Args:
         key_of: Gives the columns of a version's key, by folded name.
     """
-    return _layout(lifetime, key_of, key_stages(lifetime.eras, key_of))
+    return _layout(lifetime, key_of, key_stages(lifetime.spans, key_of))
 
 
 def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
@@ -110,43 +112,43 @@ def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     Args:
         key_of: Gives the columns of a version's key, by folded name.
     """
-    layout = _layout(lifetime, key_of, key_stages(lifetime.eras, key_of, _shows_other))
+    layout = _layout(lifetime, key_of, key_stages(lifetime.spans, key_of, _shows_other))
     then = [places for at in range(len(layout.shown)) for places in _shown_in_stages(lifetime, layout.stages, at)]
     return replace(layout, in_stages=(*layout.in_stages, *then))
 
 
-def _layout(life: TableLifetime, key_of: KeyOf, stages: KeyStages) -> ViewLayout:
-    last = stages.of_eras[-1]
-    key = [column.name for column in key_of_row(life.definition, key_of)]
-    shown = [replace(column, stage=last) for column in view_columns(life.definition, key)]
+def _layout(lifetime: TableLifetime, key_of: KeyOf, stages: KeyStages) -> ViewLayout:
+    last = stages.of_spans[-1]
+    key = [column.name for column in key_of_row(lifetime.definition, key_of)]
+    shown = [replace(column, stage=last) for column in view_columns(lifetime.definition, key)]
     # The columns of the last stage's key are those that are shown.
-    return ViewLayout(life, tuple(shown), _converted, stages, _of_keys(stages, before=last), key_of)
+    return ViewLayout(lifetime, tuple(shown), _converted, stages, _of_keys(stages, before=last), key_of)
 
 
-def _shown_in_stages(life: TableLifetime, stages: KeyStages, at: int) -> Iterable[tuple[ViewColumn, StageColumn]]:
+def _shown_in_stages(lifetime: TableLifetime, stages: KeyStages, at: int) -> Iterable[tuple[ViewColumn, StageColumn]]:
     """A column of the view as it was in each stage after which an ALTER may have changed its values."""
-    for stage in range(stages.of_eras[-1]):
+    for stage in range(stages.of_spans[-1]):
         last = stages.last_of(stage)
-        value, column = life.eras[last].values[at], life.eras[last].values[at].origin.column
-        if column is not None and not _keeps_shown(life.eras[last], life.eras[last + 1], at):
+        value, column = lifetime.spans[last].values[at], lifetime.spans[last].values[at].origin.column
+        if column is not None and not _keeps_shown(lifetime.spans[last], lifetime.spans[last + 1], at):
             then = replace(
                 view_column(column, is_key=False),
                 stage=stage,
                 is_shown=False,
                 of=at,
                 unlike=value.unknown,
-                is_castable=shows_some(column, life.definition.columns[at]),
+                is_castable=shows_some(column, lifetime.definition.columns[at]),
             )
-            yield then, stage_column(life.eras[: last + 1], stage, column)
+            yield then, stage_column(lifetime.spans[: last + 1], stage, column)
 
 
-def _shows_other(era: VersionSpan, following: VersionSpan) -> bool:
-    return not all(_keeps_shown(era, following, at) for at in range(len(era.values)))
+def _shows_other(span: VersionSpan, following: VersionSpan) -> bool:
+    return not all(_keeps_shown(span, following, at) for at in range(len(span.values)))
 
 
-def _keeps_shown(era: VersionSpan, following: VersionSpan, at: int) -> bool:
+def _keeps_shown(span: VersionSpan, following: VersionSpan, at: int) -> bool:
     """Whether a statement left what is shown of a column as it was."""
-    before, after = era.values[at].origin.column, following.values[at].origin.column
+    before, after = span.values[at].origin.column, following.values[at].origin.column
     return before is None or after is None or keeps_shown(before, after, following.effect)
 
 

@@ -230,8 +230,8 @@ class _Images(Struct, frozen=True):
         ops = np.where(is_pair, np.int8(Operation.UPDATE), self.ops)[kept]
         is_delete, is_update = ops == Operation.DELETE, ops == Operation.UPDATE
         is_known = is_pair[kept]
-        after = self._taken(kept, ~is_delete, ~is_delete)
-        before = self._taken(kept - is_known, is_delete | is_known, is_delete | is_update)
+        after = self._images(kept, ~is_delete, ~is_delete)
+        before = self._images(kept - is_known, is_delete | is_known, is_delete | is_update)
         names = [column.name for column in self.definition.columns]
         images = [
             ("", self._texts(kept), pa.array(~is_delete)),
@@ -243,7 +243,7 @@ class _Images(Struct, frozen=True):
             ops, self.numbers[kept], self.ts.take(rows), after, before, unknown, invalid_texts(images, names)
         )
 
-    def _taken(self, rows: Any, is_known: Any, is_there: Any) -> pa.Array:
+    def _images(self, rows: Any, is_known: Any, is_there: Any) -> pa.Array:
         chosen = pa.array(rows, mask=~is_known)
         columns = [value.values.take(chosen) for value in self.values]
         return image(columns, self.schema.field("after").type, pa.array(is_there))

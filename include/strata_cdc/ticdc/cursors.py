@@ -125,17 +125,17 @@ class FileCursor:
 
     def take_below(self, after: int, limit: int) -> list[pa.RecordBatch]:
         """Takes the held rows with timestamps below `limit`, and returns those of them after `after`."""
-        taken, kept = [], []
+        due, kept = [], []
         for batch in self._held:
             stamps = batch.column("ts").to_numpy()
             begin, end = (int(at) for at in np.searchsorted(stamps, (after, limit), side="left"))
             begin = int(np.searchsorted(stamps, after, side="right"))
             if begin < end:
-                taken.append(batch.slice(begin, end - begin))
+                due.append(batch.slice(begin, end - begin))
             if end < len(stamps):
                 kept.append(batch.slice(end))
         self._held = kept
-        return taken
+        return due
 
     def close(self) -> None:
         """Closes the file."""

@@ -26,7 +26,7 @@ from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
 from strata_cdc.schema.model.row_effects import IGNORES
 from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import table_url
-from strata_cdc.tables.lifetimes import life_of
+from strata_cdc.tables.lifetimes import lifetime_of
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.made_values import with_made_values
 from strata_cdc.tables.moved_rows import stages_with_moves
@@ -102,9 +102,9 @@ def make_views(
     )
     made: list[MadeView] = []
     for name in sorted({change.name for change in past.table_changes}):
-        life = life_of(past.table_changes, name) if wanted(name) else None
-        if life is not None:
-            table = _Table(lake, source, name, life, past, member)
+        lifetime = lifetime_of(past.table_changes, name) if wanted(name) else None
+        if lifetime is not None:
+            table = _Table(lake, source, name, lifetime, past, member)
             made += table.views(dialect, through)
     return with_names_of_their_own(made, dialect)
 
@@ -178,20 +178,20 @@ class _Table:
         lake: str,
         source: str,
         name: TableName,
-        life: TableLifetime,
+        lifetime: TableLifetime,
         past: _StatementsPast,
         member: str,
     ) -> None:
         self._lake, self._past = lake, past
         self._source_name, self._name = source, name
         self._member, self._called = member, member_name(name, member)
-        self._life = life
+        self._lifetime = lifetime
         self._versions = {change.version_id for change in past.table_changes if change.name == name}
-        names = {span.name for span in life.eras}
+        names = {span.name for span in lifetime.spans}
         outputs = {name: open_changes(lake, source, name, past.commits.get(name)) for name in names}
         self._urls = {name: table_url(lake, source, name) for name in names}
         self._tables = {name: table for name, table in outputs.items() if table is not None}
-        self._removals = [removal for removal in past.removals if life.was_called(removal.name, removal.seq)]
+        self._removals = [removal for removal in past.removals if lifetime.was_called(removal.name, removal.seq)]
 
     def views(self, dialect: Dialect, through: Through) -> list[MadeView]:
         """Both views: of changes if something is published, of rows if that or a mirror determines them."""
@@ -209,7 +209,7 @@ class _Table:
                     (changes.sql(),),
                 )
             )
-        standing = standing_mirror(self._lake, self._source_name, self._name, self._life.definition)
+        standing = standing_mirror(self._lake, self._source_name, self._name, self._lifetime.definition)
         if standing.mirror is not None:
             return [*made, self._rows_of(standing.mirror, dialect, through)]
         return made if written is None else [*made, self._rows_of_changes(written, dialect, through, standing.why_not)]
@@ -224,7 +224,7 @@ class _Table:
         note = (
             f"the rows of the mirror, which is at transaction {position_now(self._lake, mirror).seq} as this is written"
         )
-        columns = view_columns(self._life.definition, ())
+        columns = view_columns(self._lifetime.definition, ())
         return MadeView(
             self._name, ViewKind.NOW, statements, (f"{note}: make it anew after {again}",), columns, (view.sql(),)
         )
@@ -234,7 +234,7 @@ class _Table:
         if refusal is not None:
             return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
         view = view_name(self._called, "", dialect, through)
-        layout = rows_layout(self._life, key_names)
+        layout = rows_layout(self._lifetime, key_names)
         source = replace(
             written.source,
             columns=layout.columns,
@@ -254,19 +254,19 @@ class _Table:
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
-        first = self._life.eras[0].version_id
+        first = self._lifetime.spans[0].version_id
         missing = f"rows that no change since version {first} has touched are missing"
         logged = [
             f"`{change.statement[:80]}` was logged as a statement ({change.gtid}): what it did to rows is missing"
             for change in self._past.logged
-            if any(self._life.was_called(name, change.seq) for name in change.tables or [self._name])
+            if any(self._lifetime.was_called(name, change.seq) for name in change.tables or [self._name])
         ]
-        return made, missing if self._life.begins is None else f"{missing}: {self._life.begins}", *logged
+        return made, missing if self._lifetime.begins is None else f"{missing}: {self._lifetime.begins}", *logged
 
     def _notes_of_changes(self) -> tuple[str, ...]:
         apart = [
             f"{value.unknown}: NULL in rows of version {span.version_id}, which the change table has in a column apart"
-            for span in self._life.eras
+            for span in self._lifetime.spans
             for value in span.values
             if value.is_apart
         ]
@@ -276,13 +276,13 @@ class _Table:
         """Why the rows cannot be known."""
         if self._name in self._past.unlogged:
             return UNLOGGED
-        if discards_rows(self._life.definition):
+        if discards_rows(self._lifetime.definition):
             return KEEPS_NO_ROWS
         for removal in self._removals:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"
         emptied = max((removal.seq for removal in self._removals), default=0)
-        if any(era.effect.ignores for era in self._life.eras if era.begins > emptied):
+        if any(span.effect.ignores for span in self._lifetime.spans if span.begins > emptied):
             return IGNORES
         if any(table.left_beside() for table in self._tables.values()):
             return "an older version has left rows beside the table; they are part of it once something is published"
@@ -302,12 +302,12 @@ class _Table:
             )
             relations.append((str(name), relation))
             preludes += prelude
-        columns = view_columns(self._life.definition, key_names(self._life.definition))
+        columns = view_columns(self._lifetime.definition, key_names(self._lifetime.definition))
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
         source = ViewSource(
             columns,
             tuple(relations),
-            changes_layout(self._life, columns).branches(self._fields()),
+            changes_layout(self._lifetime, columns).branches(self._fields()),
             tuple(known),
             max((removal.seq for removal in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",

@@ -60,7 +60,7 @@ class WholeTransactions(Struct, frozen=True):
     damage: Damage | None
 
 
-def find_stretches(binlog: BinlogFile) -> Iterator[WholeTransactions]:
+def find_whole_transactions(binlog: BinlogFile) -> Iterator[WholeTransactions]:
     """All of a file, from the beginning to the end; an undamaged file is one range.
 
     Raises:
@@ -79,8 +79,8 @@ def find_stretches(binlog: BinlogFile) -> Iterator[WholeTransactions]:
         begin = size if damage is None else damage.end
 
 
-def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError) -> Damage:
-    """The damage after the complete transactions between `stretch` and `end`."""
+def _assess(binlog: BinlogFile, start: int, end: int, fault: CorruptEventError) -> Damage:
+    """The damage after the complete transactions between `start` and `end`."""
     size = len(binlog.buffer)
     at = end if fault.offset is None else max(fault.offset, end)
     head = None
@@ -94,7 +94,7 @@ def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError
         after = begin + head.transaction_length
         if after > at and (after == size or _is_sound(binlog, after)):
             return Damage(fault, end, after, head.gtid, may_hide_ddl=not _changes_rows(binlog, begin, at))
-    following = _next_transaction(binlog, at + 1, _shift(binlog, stretch, at))
+    following = _next_transaction(binlog, at + 1, _shift(binlog, start, at))
     gtid = head.gtid if head is not None else None
     return Damage(fault, end, size if following is None else following, gtid, may_hide_ddl=True)
 

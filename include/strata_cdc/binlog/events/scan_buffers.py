@@ -134,7 +134,7 @@ class ScanBuffers:
         transactions = _take_rows(self.transactions, state.transactions, state.transactions)
         entries, statements, splits = (int(transactions[name][-1]) for name in _ENDS)
         split_maps = int(self.splits[splits - 1].maps_end) if splits else 0
-        taken = FinishedNotes(
+        drained = FinishedNotes(
             transactions,
             _take_rows(self.entries, entries, used_entries),
             _cut(self.statements, statements, used_statements),
@@ -149,22 +149,22 @@ class ScanBuffers:
             self.splits["maps_end"][: used_splits - splits] -= split_maps
         if entries:
             self.maps["entry"][: state.maps] -= entries
-        return taken
+        return drained
 
 
 def _take_rows(array: Records[Any], count: int, used: int) -> Columns:
     """Removes `count` records from the beginning; those after them, up to `used`, move there."""
     # As numbers, for the same reason.
     numbers = array.view(np.int64).reshape(len(array), -1)
-    taken = numbers[:count].T.copy()
+    drained = numbers[:count].T.copy()
     if used > count:
         numbers[: used - count] = numbers[count:used].copy()
-    return dict(zip(array.dtype.names or (), taken, strict=True))
+    return dict(zip(array.dtype.names or (), drained, strict=True))
 
 
 def _cut(array: Ints, count: int, used: int) -> Ints:
     """The same with numbers."""
-    taken = array[:count].copy()
+    drained = array[:count].copy()
     if used > count:
         array[: used - count] = array[count:used].copy()
-    return taken
+    return drained

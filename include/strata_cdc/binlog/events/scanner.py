@@ -279,8 +279,8 @@ class TransactionScanner:
         return str(Gtid(self._servers.sids[sid], int(self._state.gno)))
 
     def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
-        taken = self._buffers.drain()
-        ended, entries, splits = taken.transactions, taken.entries, taken.splits
+        drained = self._buffers.drain()
+        ended, entries, splits = drained.transactions, drained.entries, drained.splits
         begins, stamps, incidents = ended["begin"], ended["stamp"], ended["incident"]
         committed = np.maximum(np.maximum.accumulate(stamps), self.clock.now)
         self.clock.advance(int(committed[-1]))
@@ -305,12 +305,12 @@ class TransactionScanner:
             entry_rows=entries["rows"],
             uncounted=frozenset(self._table_maps.uncounted),
             statements_end=ended["statements_end"],
-            statements=taken.statements,
+            statements=drained.statements,
             splits_end=ended["splits_end"],
             split_offsets=splits["offset"],
             split_rows=splits["row"],
             split_maps_end=splits["maps_end"],
-            split_maps=taken.split_maps,
+            split_maps=drained.split_maps,
         )
         self.next_seq += len(batch)
         return batch

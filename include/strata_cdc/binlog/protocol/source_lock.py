@@ -58,8 +58,8 @@ class SourceLock:
         with server_errors(self._address), self._connection.cursor() as cursor:
             cursor.execute("SET SESSION wait_timeout = %s", (_IDLE_SECONDS,))
             cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (self._key, self._wait_seconds, self._key))
-            taken, owner = cursor.fetchone()
-        if taken != 1:
+            granted, owner = cursor.fetchone()
+        if granted != 1:
             self.release()
             raise AlreadyRunningError(
                 f"connection {owner} of {self._address.host} {self._purpose}",

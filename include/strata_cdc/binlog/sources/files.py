@@ -16,7 +16,7 @@ from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.binlog.events.model import PreviousGtids
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.places import chain_of
-from strata_cdc.binlog.events.salvage import find_stretches
+from strata_cdc.binlog.events.salvage import find_whole_transactions
 from strata_cdc.binlog.events.transactions import BATCH_EVENTS, scan_transactions
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
@@ -88,7 +88,7 @@ class FileSource:
         yield start_of(binlog, begin_pos, previous)
         # Offsets in a landed segment are not those in the server's file.
         shift = begin_pos - binlog.first_event if binlog.segment else 0
-        for span in find_stretches(binlog) if self._skip_corrupt else (None,):
+        for span in find_whole_transactions(binlog) if self._skip_corrupt else (None,):
             begin, end = (span.begin, span.end) if span else (None, None)
             for batch in scan_transactions(binlog, begin=begin, end=end, batch_events=self._batch_events):
                 batch.refuse_step_back(executed, binlog.path)

@@ -125,7 +125,7 @@ class SelectedRows:
         cells = _Cells(self._forms)
         while True:
             status = packets.walk(cells)
-            self.bytes = packets.taken
+            self.bytes = packets.consumed
             if status == FULL and not cells.count:
                 cells.grow(packets.next_row_bytes())
             elif status in (FULL, Packet.END_OF_STREAM) and cells.count:
@@ -226,7 +226,7 @@ class _Packets:
         self._result = result
         self._data: Bytes = np.empty(2 * _READ_BYTES, np.uint8)
         self._begin = self._end = 0
-        self.taken = 0
+        self.consumed = 0
         """Bytes that were parsed."""
 
     def walk(self, cells: _Cells) -> int:
@@ -297,7 +297,7 @@ class _Packets:
 
     def _advance(self, size: int) -> None:
         self._begin += size
-        self.taken += size
+        self.consumed += size
 
     def _require(self, size: int) -> None:
         """Reads until there are `size` bytes from `_begin` on."""

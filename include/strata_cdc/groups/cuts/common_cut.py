@@ -174,10 +174,10 @@ def _amount(member: MemberStatus) -> int:
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
     """The time up to which nothing of a source is pending, in the group's time."""
     member = status.state_of(source)
-    owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
-    if not owed:
+    pending = TableIntervalLedger(engine).select(source, [IntervalState.PENDING])
+    if not pending:
         return member.until
-    return min(member.until, min(interval.start for interval in owed) - _amount(member))
+    return min(member.until, min(interval.start for interval in pending) - _amount(member))
 
 
 class _Intervals:

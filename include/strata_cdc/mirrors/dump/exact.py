@@ -230,8 +230,8 @@ def _refuse_differences(changes: pa.Table, definition: TableDefinition) -> None:
 def _keys_of(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """The keys of all images, each once."""
     op = changes["_op"]
-    taken = changes.filter(pc.not_equal(op, "insert"))[BEFORE]
-    before = [pc.struct_field(taken, [name]) for name in key]
+    removed = changes.filter(pc.not_equal(op, "insert"))[BEFORE]
+    before = [pc.struct_field(removed, [name]) for name in key]
     put = changes.select(list(key)).filter(pc.not_equal(op, "delete"))
     both = pa.concat_tables([pa.Table.from_arrays(before, schema=put.schema), put])
     return both.take(pa.array(np.unique(row_codes(both), return_index=True)[1]))

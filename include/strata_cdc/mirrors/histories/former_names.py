@@ -41,13 +41,13 @@ def earliest(beginning: Beginning, lifetime: TableLifetime, former: FormerMirror
 def _before_rename(beginning: Beginning, lifetime: TableLifetime, former: FormerMirror) -> Beginning | None:
     """The beginning of the mirror from which a RENAME made this one; None if none did, or if it is not there."""
     position = beginning.mirror.position
-    versions = [span.version_id for span in lifetime.eras]
+    versions = [span.version_id for span in lifetime.spans]
     at = versions.index(position.schema_version) if position.schema_version in versions else 0
-    span = lifetime.eras[at]
-    is_renamed = at > 0 and lifetime.eras[at - 1].name != span.name and position.seq == span.begins
+    span = lifetime.spans[at]
+    is_renamed = at > 0 and lifetime.spans[at - 1].name != span.name and position.seq == span.begins
     if not is_renamed or beginning.mirror.rows_from is not RowsFrom.MIRROR:
         return None
-    mirror = former(lifetime.eras[at - 1].name, span.begins)
+    mirror = former(lifetime.spans[at - 1].name, span.begins)
     # The name may have been another table's.
     if mirror is None or mirror.position.schema_version not in versions[:at]:
         return None

@@ -34,7 +34,7 @@ from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.layout import INTERVAL, column_name, table_url
-from strata_cdc.tables.lifetimes import life_of
+from strata_cdc.tables.lifetimes import lifetime_of
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.made_values import with_made_values
 from strata_cdc.tables.moved_rows import stages_with_moves
@@ -105,7 +105,7 @@ class MirrorHistory(Struct, frozen=True):
     mirror: Mirror
     begins_at: MirrorPosition
     reached: MirrorPosition
-    life: TableLifetime
+    lifetime: TableLifetime
     urls: dict[TableName, str]
     tables: dict[TableName, OutputTable]
     """Change tables of the mirror's table, by the names that the table had."""
@@ -128,7 +128,7 @@ class MirrorHistory(Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """Whether it begins with the statement that made the table, before which there were no rows."""
-        first = self.eras[0]
+        first = self.spans[0]
         return first.effect.makes_table and first.begins == self.begins_at.seq
 
     @property
@@ -146,12 +146,12 @@ class MirrorHistory(Struct, frozen=True):
         definition = self.mirror.definition
         own = set(key_columns(definition))
         key = tuple(column.name for column in definition.columns if column_name(column.name) in own)
-        return key if all(self._had_key(span, key) for span in self.eras) else ()
+        return key if all(self._had_key(span, key) for span in self.spans) else ()
 
     @property
-    def eras(self) -> tuple[VersionSpan, ...]:
+    def spans(self) -> tuple[VersionSpan, ...]:
         """The versions of its rows."""
-        return self.life.eras
+        return self.lifetime.spans
 
     def sql(self, dialect: Dialect | str, through: Through | str = Through.DELTA) -> tuple[str, ...]:
         """Statements that make the view `database.table__history` in an engine.
@@ -226,7 +226,7 @@ class MirrorHistory(Struct, frozen=True):
         )
 
     def _was_whole_number(self, number: int) -> bool:
-        columns = [span.values[number].origin.column for span in self.eras]
+        columns = [span.values[number].origin.column for span in self.spans]
         return all(column is not None and pa.types.is_integer(arrow_type(column)) for column in columns)
 
     def places(self, number: int) -> tuple[ColumnSource, ...]:
@@ -288,19 +288,19 @@ class MirrorHistory(Struct, frozen=True):
         return {_BASE: BaseRows(self._dataset(_BASE), self.base.position.schema_version)}
 
     def _stages_begin(self, layout: ViewLayout) -> tuple[Moment, ...]:
-        stages = layout.stages.of_eras
-        firsts = [self.eras[stages.index(stage)] for stage in range(1, stages[-1] + 1)]
+        stages = layout.stages.of_spans
+        firsts = [self.spans[stages.index(stage)] for stage in range(1, stages[-1] + 1)]
         return tuple(Moment(span.begins, span.gtid, span.committed_at or None) for span in firsts)
 
     def _layout(self) -> ViewLayout:
-        layout = history_layout(self.life, key_names)
+        layout = history_layout(self.lifetime, key_names)
         return replace(layout, shown=tuple(map(_renamed, layout.shown)))
 
     def _base(self, layout: ViewLayout) -> Branch | None:
         if not self.base.snapshot.live_rows:
             return None
         version = self.base.position.schema_version
-        at = next(at for at, span in enumerate(self.eras) if span.version_id == version)
+        at = next(at for at, span in enumerate(self.spans) if span.version_id == version)
         # A column that was added and is NULL in all rows may be in none of the files.
         inside = set(names_in(self._base_files()))
         there = [field for field in self.base.schema if name_in_files(field) in inside and not is_former(field)]
@@ -314,7 +314,7 @@ class MirrorHistory(Struct, frozen=True):
         column_sources = tuple(
             ColumnSource() if source.missing and not source.physical else source for source in sources
         )
-        return Branch(_BASE, (version,), column_sources, layout.stages.of_eras[at])
+        return Branch(_BASE, (version,), column_sources, layout.stages.of_spans[at])
 
     def _had_key(self, span: VersionSpan, key: Sequence[str]) -> bool:
         """Whether these columns identified rows in that version."""
@@ -410,25 +410,26 @@ def history_of(
             remedy=f"Its history begins where it is made again: {MADE_AGAIN} A longer `--retain-hours` of "
             "`strata mirror vacuum` keeps more.",
         )
-    life = _life(mirror, table_changes)
-    if life is None or all(span.version_id != beginning.mirror.position.schema_version for span in life.eras):
+    lifetime = _lifetime(mirror, table_changes)
+    if lifetime is None or all(span.version_id != beginning.mirror.position.schema_version for span in lifetime.spans):
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
-    if any(discards_rows(span.definition) for span in life.eras):
+    if any(discards_rows(span.definition) for span in lifetime.spans):
         raise Usage(KEEPS_NO_ROWS, source=mirror.source, table=str(mirror.table))
     if former is not None:
-        beginning = earliest(beginning, life, former)
-    life = _since(life, beginning)
+        beginning = earliest(beginning, lifetime, former)
+    lifetime = _since(lifetime, beginning)
     outputs = {
-        name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {span.name for span in life.eras}
+        name: open_changes(lake, mirror.source, name, commits.get(name))
+        for name in {span.name for span in lifetime.spans}
     }
     tables = {name: table for name, table in outputs.items() if table is not None}
     reached = position_now(lake, mirror) if reached is None else reached
-    return _opened(lake, mirror, beginning, reached, life, tables, table_changes, removals)
+    return _opened(lake, mirror, beginning, reached, lifetime, tables, table_changes, removals)
 
 
-def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime | None:
+def _lifetime(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime | None:
     """The table's lifetime up to the mirror's version."""
     version = mirror.position.schema_version
     at = next(
@@ -439,13 +440,15 @@ def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime
         ),
         None,
     )
-    return None if at is None else life_of(table_changes[: at + 1], mirror.table)
+    return None if at is None else lifetime_of(table_changes[: at + 1], mirror.table)
 
 
-def _since(life: TableLifetime, beginning: Beginning) -> TableLifetime:
+def _since(lifetime: TableLifetime, beginning: Beginning) -> TableLifetime:
     """The lifetime without what is before the beginning."""
-    first = next(at for at, span in enumerate(life.eras) if span.version_id == beginning.mirror.position.schema_version)
-    return type(life)(life.definition, life.eras[first:], life.begins)
+    first = next(
+        at for at, span in enumerate(lifetime.spans) if span.version_id == beginning.mirror.position.schema_version
+    )
+    return type(lifetime)(lifetime.definition, lifetime.spans[first:], lifetime.begins)
 
 
 def _opened(
@@ -453,16 +456,16 @@ def _opened(
     mirror: Mirror,
     beginning: Beginning,
     reached: MirrorPosition,
-    life: TableLifetime,
+    lifetime: TableLifetime,
     tables: dict[TableName, OutputTable],
     table_changes: Sequence[TableChange],
     removals: Sequence[RowRemoval],
 ) -> MirrorHistory:
     begins = beginning.mirror.position
-    urls = {span.name: table_url(lake, mirror.source, span.name) for span in life.eras}
-    gtids = {removal.seq: removal.gtid for removal in removals if life.was_called(removal.name, removal.seq)}
+    urls = {span.name: table_url(lake, mirror.source, span.name) for span in lifetime.spans}
+    gtids = {removal.seq: removal.gtid for removal in removals if lifetime.was_called(removal.name, removal.seq)}
     emptied = [Moment(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
-    newest = life.eras[-1].version_id
+    newest = lifetime.spans[-1].version_id
     names = [table_change for table_change in table_changes if table_change.name == mirror.table]
     known = [name.version_id for name in names[: [name.version_id for name in names].index(newest) + 1]]
     return MirrorHistory(
@@ -470,7 +473,7 @@ def _opened(
         mirror,
         begins,
         reached,
-        life,
+        lifetime,
         urls,
         tables,
         frozenset(known),

@@ -77,15 +77,15 @@ def _select(grants: Grants, user: str) -> Finding:
     if grants.has("SELECT"):
         return ok("SELECT", "granted on all databases")
     some = grants.scopes_of("SELECT")
-    mend = f"GRANT SELECT ON *.* TO {user};"
+    remedy = f"GRANT SELECT ON *.* TO {user};"
     if some:
         return warning(
             "SELECT",
             f"granted on {', '.join(some[:5])}{' and others' if len(some) > 5 else ''} only: the schema of other "
             "tables cannot be read, so their rows from before the first DDL that names them stay undecoded",
-            mend,
+            remedy,
         )
-    return error("SELECT", "not granted: the schema of tables cannot be read", mend)
+    return error("SELECT", "not granted: the schema of tables cannot be read", remedy)
 
 
 def _store(grants: Grants, user: str, database: str) -> Finding:

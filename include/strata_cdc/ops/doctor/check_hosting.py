@@ -73,5 +73,5 @@ def where_it_is_set(service: HostingService, findings: list[Finding]) -> list[Fi
 
 
 def _moved(finding: Finding, place: str) -> Finding:
-    settings = _SET.findall(finding.mend or "")
-    return replace(finding, mend=f"{place}: {', '.join(settings)}.") if settings else finding
+    settings = _SET.findall(finding.remedy or "")
+    return replace(finding, remedy=f"{place}: {', '.join(settings)}.") if settings else finding

@@ -62,7 +62,7 @@ _RULE: Final = (
     "AbortIncompleteMultipartUpload after 7 days."
 )
 _CONTENT = b"strata doctor was here, and may be deleted"
-_MEND = "Check the lake's address, its rights and its space"
+_REMEDY = "Check the lake's address, its rights and its space"
 _KEYS = " (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY for an object store)"
 
 _CARELESS = (
@@ -96,7 +96,7 @@ def check_lake(lake: str, source: str) -> Finding:
         try:
             is_late = name not in folder.names()
             if folder.read_file(name) != _CONTENT or (is_late and folder.is_local):
-                return error("lake", f"{lake}: a file that was just written is not there", f"{_MEND}.")
+                return error("lake", f"{lake}: a file that was just written is not there", f"{_REMEDY}.")
         finally:
             folder.delete(name)
         is_late |= name in folder.names()
@@ -105,7 +105,7 @@ def check_lake(lake: str, source: str) -> Finding:
         OUTPUT.open(f"{changes_url(lake, source)}/strata-doctor/{name}")
     except (StrataError, OutputError) as failure:
         message = failure.message if isinstance(failure, StrataError) else str(failure)
-        return error("lake", f"{lake}: {message}", _MEND + ("." if "://" not in lake else _KEYS + "."))
+        return error("lake", f"{lake}: {message}", _REMEDY + ("." if "://" not in lake else _KEYS + "."))
     if is_late:
         return warning("lake", f"{lake}: {_LATE}", _CONSISTENT_STORE)
     return ok("lake", f"{lake}: can be written, listed and read")

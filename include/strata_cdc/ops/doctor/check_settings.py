@@ -51,12 +51,14 @@ def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
 
 def _mended_on(flavour: Flavour, finding: Finding) -> Finding:
     """The finding with a fix that its server knows: SET PERSIST, and what it sets, begin with MySQL 8.0."""
-    if finding.mend is None or flavour.is_mysql(8) or "SET PERSIST" not in finding.mend:
+    if finding.remedy is None or flavour.is_mysql(8) or "SET PERSIST" not in finding.remedy:
         return finding
     if not flavour.is_mysql(5, 7, 6) and finding.name in ("gtid_mode", "enforce_gtid_consistency"):
-        return replace(finding, mend=_BY_RESTART)
-    mend = finding.mend.replace("SET PERSIST", "SET GLOBAL")
-    return replace(finding, mend=f"{mend} And the same in my.cnf under [mysqld]: a restart forgets what is only SET.")
+        return replace(finding, remedy=_BY_RESTART)
+    remedy = finding.remedy.replace("SET PERSIST", "SET GLOBAL")
+    return replace(
+        finding, remedy=f"{remedy} And the same in my.cnf under [mysqld]: a restart forgets what is only SET."
+    )
 
 
 def _version(variables: Mapping[str, str]) -> Finding:

@@ -236,7 +236,7 @@ def check_replica(source: Source, connection_id: str) -> Finding:
     errors = [finding for finding in findings if finding.severity is FindingSeverity.ERROR]
     if errors:
         reasons = "; ".join(f"{finding.name}: {finding.what}" for finding in errors)
-        return warning(name, f"landing could not continue with {source.address}: {reasons}", errors[0].mend)
+        return warning(name, f"landing could not continue with {source.address}: {reasons}", errors[0].remedy)
     landed = next((finding.what for finding in findings if finding.name == "landed"), "nothing yet")
     return ok(name, f"landing could continue with {source.address}: {landed}")
 

@@ -107,8 +107,8 @@ def _check_file(
     rules_found = f"{file.name}: 1 expectation" if len(rules) == 1 else f"{file.name}: {len(rules)} expectations"
     if names and file.table not in names:
         near = near_names(file.table, names)
-        mend = f"Name it {near[0]}{file.name.removeprefix(file.table)}." if near else NAMES_OF_TABLES + "."
-        return warning("checks", f"{rules_found} of {file.table}, a table that nobody knows", mend)
+        remedy = f"Name it {near[0]}{file.name.removeprefix(file.table)}." if near else NAMES_OF_TABLES + "."
+        return warning("checks", f"{rules_found} of {file.table}, a table that nobody knows", remedy)
     return ok("checks", rules_found)
 
 

@@ -27,7 +27,7 @@ class Finding(Struct, frozen=True):
     """The server's variable, the grant, or what else it is about."""
     severity: FindingSeverity
     what: str
-    mend: str | None = None
+    remedy: str | None = None
     """SQL, or a command, that fixes it."""
 
     def to_json(self) -> dict[str, str | None]:
@@ -40,11 +40,11 @@ def ok(name: str, what: str) -> Finding:
     return Finding(name, FindingSeverity.OK, what)
 
 
-def warning(name: str, what: str, mend: str | None = None) -> Finding:
+def warning(name: str, what: str, remedy: str | None = None) -> Finding:
     """Something has a price."""
-    return Finding(name, FindingSeverity.WARNING, what, mend)
+    return Finding(name, FindingSeverity.WARNING, what, remedy)
 
 
-def error(name: str, what: str, mend: str | None = None) -> Finding:
+def error(name: str, what: str, remedy: str | None = None) -> Finding:
     """A finding that must be fixed."""
-    return Finding(name, FindingSeverity.ERROR, what, mend)
+    return Finding(name, FindingSeverity.ERROR, what, remedy)

@@ -162,9 +162,9 @@ def _sql_line(statement: tuple[str, str]) -> str:
 
 def header(report: UndoReport) -> Iterator[str]:
     """The comments at the beginning."""
-    takes = "takes back" if report.direction is Direction.UNDO else "makes again"
+    does = "takes back" if report.direction is Direction.UNDO else "makes again"
     done = sum(report.written.values())
-    yield comment(f"strata {report.direction.value}: {takes} {counted(done, 'change')} of source {report.source}.")
+    yield comment(f"strata {report.direction.value}: {does} {counted(done, 'change')} of source {report.source}.")
     for (table, kind), count in sorted(report.written.items()):
         yield comment(f"  {table}: {count} {kind}")
     gtids = list(report.gtids)

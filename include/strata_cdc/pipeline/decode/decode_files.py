@@ -17,7 +17,7 @@ from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.repeats import Repeat, find_repeats
-from strata_cdc.binlog.events.salvage import Damage, find_stretches
+from strata_cdc.binlog.events.salvage import Damage, find_whole_transactions
 from strata_cdc.binlog.events.transactions import read_transactions, scan_transactions
 from strata_cdc.binlog.sources.files import FileSource, in_stream_order
 from strata_cdc.changes.blocks import RowReader
@@ -230,10 +230,10 @@ def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeReques
     if not request.skip_corrupt:
         yield from _decode_once(binlog, state, request, binlog.first_event, len(binlog.buffer))
         return
-    for stretch in find_stretches(binlog):
-        yield from _decode_once(binlog, state, request, stretch.begin, stretch.end)
-        if stretch.damage is not None:
-            yield from _pass_over(binlog, state, request, stretch.damage)
+    for whole in find_whole_transactions(binlog):
+        yield from _decode_once(binlog, state, request, whole.begin, whole.end)
+        if whole.damage is not None:
+            yield from _pass_over(binlog, state, request, whole.damage)
 
 
 def _decode_once(

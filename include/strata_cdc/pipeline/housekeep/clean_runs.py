@@ -166,8 +166,8 @@ def _unsettled(plan: RunPlan, run: str, ledger: _Ledger) -> str | None:
         if piece is None:
             # A store that was made anew has nothing pending, and has published nothing.
             return f"the ledger does not have {where}"
-        if piece.state is IntervalState.OWED or (
-            piece.state in {IntervalState.FAILED, IntervalState.HELD} and piece.run == run
+        if piece.state is IntervalState.PENDING or (
+            piece.state in {IntervalState.FAILED, IntervalState.BLOCKED} and piece.run == run
         ):
             return f"{where} is {piece.state}"
     return None

@@ -361,5 +361,5 @@ def _trim(source: Source, name: TableName, log_hours: int) -> int:
 def _followed(source: Source, name: TableName) -> int | None:
     """The version of the change table that its mirror has followed; None if it has none."""
     mirror = Mirror.open(source.lake, source.name, name)
-    taken = None if mirror is None else AppliedFiles.from_text(mirror.position.taken)
-    return None if taken is None else taken.version
+    applied = None if mirror is None else AppliedFiles.from_text(mirror.position.taken)
+    return None if applied is None else applied.version

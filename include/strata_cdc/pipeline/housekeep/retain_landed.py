@@ -33,7 +33,7 @@ DELETED_FOLDER = "deleted"
 """Below the landing folder: a file for each time that something was deleted, with what it was."""
 _DAY_MICROS = 86_400 * 1_000_000
 _GIGABYTE = 1 << 30
-_PUBLISHED = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.HELD, IntervalState.DISCARDED)
+_PUBLISHED = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.BLOCKED, IntervalState.DISCARDED)
 """States in which an interval's table may have published rows."""
 _REBUILD = "`strata lake rebuild` makes it anew"
 
@@ -150,7 +150,9 @@ class _Need:
         self._uncounted = set(ledger.uncounted(source.name))
         self._open = {
             piece.start: piece
-            for piece in ledger.select(source.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD))
+            for piece in ledger.select(
+                source.name, (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)
+            )
             if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
         }
         self._stream, self._source, self._engine = stream, source, engine

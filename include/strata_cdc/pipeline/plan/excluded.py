@@ -43,18 +43,18 @@ class LeftOut:
         Args:
             owning_after: From an ordinal to the intervals that own something after it, in order of time.
         """
-        begins = [life.first_seq for lives in self._copies.copies.values() for life in lives]
+        begins = [lifetime.first_seq for lifetimes in self._copies.copies.values() for lifetime in lifetimes]
         if not begins:
             return {}
         intervals = owning_after(min(begins) - 1)
         firsts = [interval.first_seq for interval in intervals]
         lasts = [interval.last_seq for interval in intervals]
         ranges: dict[tuple[str, str], Ranges] = {}
-        for table, lives in self._copies.copies.items():
+        for table, lifetimes in self._copies.copies.items():
             numbers: set[int] = set()
-            for life in lives:
-                begin = bisect_left(lasts, life.first_seq)
-                end = len(intervals) if life.end is None else bisect_right(firsts, life.end.seq)
+            for lifetime in lifetimes:
+                begin = bisect_left(lasts, lifetime.first_seq)
+                end = len(intervals) if lifetime.end is None else bisect_right(firsts, lifetime.end.seq)
                 numbers |= {number for number in range(begin, end) if self.has(table, intervals[number])}
             if numbers:
                 ranges[table.database, table.table] = _joined(sorted(numbers), intervals)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.landing.place_prepared import UNNAMED
 from strata_cdc.runs.run_past import EarlierTable
-from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.column_lifetimes import find_column_lifetimes
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.history.neighbours import find_neighbours
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -59,7 +59,7 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
             past = EarlierTable(
                 name.database,
                 name.table,
-                column_lives(store, entries),
+                find_column_lifetimes(store, entries),
                 tuple(sorted(own)),
                 tuple(sorted(unpublished.get((name.database, name.table), ()))),
                 {

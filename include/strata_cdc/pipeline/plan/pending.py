@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 MEGABYTE = 1 << 20
 _AT_ONCE = 100
 """Intervals that are read at once: a run takes so much at most."""
-_OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
+_OPEN = (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)
 
 
-class Take(Enum):
+class WorkChoice(Enum):
     """What a request selects from its time span."""
 
-    OWED = "owed"
+    PENDING = "owed"
     """What is pending before its end, whichever run left it, oldest first and up to a size; of its own span also what
     failed or is blocked (held)."""
     SPAN = "span"
@@ -61,16 +61,16 @@ class RunRequest(Struct, frozen=True):
     """Instead of a span: from the first to the last of these transactions."""
     tables: tuple[str, ...] = ()
     """Patterns of `database.table`, on top of the settings'; empty for all of those."""
-    take: Take | None = None
+    choice: WorkChoice | None = None
     """None: SPAN if there is a span or a GTID set, else OWED."""
     failed: bool = False
     """With OWED: also everything before the end that failed or is blocked (held)."""
 
     @property
-    def takes(self) -> Take:
+    def chosen_work(self) -> WorkChoice:
         """What it takes."""
         spanless = self.start is None and self.end is None and self.gtid_set is None
-        return self.take or (Take.OWED if spanless else Take.SPAN)
+        return self.choice or (WorkChoice.PENDING if spanless else WorkChoice.SPAN)
 
 
 class Work(Struct, frozen=True):
@@ -90,7 +90,9 @@ class PlannedWork(Struct, frozen=True):
     """The newest schema version that the source had when it began."""
 
 
-def take(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int) -> PlannedWork:
+def choose_work(
+    source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int
+) -> PlannedWork:
     """Closes the intervals that a request means, and picks what it takes of them.
 
     A process that dies here loses nothing: a closed interval keeps its marks, and what is pending in it stays so until
@@ -144,7 +146,7 @@ class _Taker:
             since=self._source.settings.owed_since_micros,
             left_out=self._left_out.ranges(self._owning_after),
         )
-        work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
+        work = self._all_of(span) if self._request.chosen_work is WorkChoice.SPAN else self._pending(span)
         return PlannedWork(span, tuple(work), self._left(span, work), self._history)
 
     def _is_wanted(self, database: str, table: str) -> bool:
@@ -166,7 +168,7 @@ class _Taker:
             raise Usage(f"{span} is empty", source=name)
         if span.end > self._now:
             raise Usage(f"{span} ends in the future", source=name)
-        if span.end <= first and request.takes is Take.SPAN:
+        if span.end <= first and request.chosen_work is WorkChoice.SPAN:
             self._refuse_before(span, first)
         return span
 
@@ -185,14 +187,14 @@ class _Taker:
 
     def _refuse_untracked(self, span: TimeSpan) -> None:
         """Nothing is closed before there are versions to plan with; what is landed and not tracked waits otherwise."""
-        if not self._stream.last_seq and self._request.takes is Take.SPAN:
+        if not self._stream.last_seq and self._request.chosen_work is WorkChoice.SPAN:
             raise Usage(
                 "nothing has landed",
                 source=self._source.name,
                 remedy=f"`strata land --source {self._source.name}` lands what the server has.",
             )
         needed = self._stream.seq_before(span.end)
-        if needed > self._tracked and (self._tracked == 0 or self._request.takes is Take.SPAN):
+        if needed > self._tracked and (self._tracked == 0 or self._request.chosen_work is WorkChoice.SPAN):
             raise Usage(
                 f"versions are tracked up to transaction {self._tracked} and the run needs {needed}",
                 source=self._source.name,
@@ -213,7 +215,7 @@ class _Taker:
             # Upkeep has merged some of them meanwhile, so that their rows were not found.
             self._known = None
 
-    def _owed(self, span: TimeSpan) -> list[Work]:
+    def _pending(self, span: TimeSpan) -> list[Work]:
         """What is pending before the span's end, oldest first, up to the size that one run processes."""
         if not self._tracked:
             return []
@@ -228,14 +230,14 @@ class _Taker:
             end = min(end, max((interval.end for interval in self._owned()), default=span.start))
         whole = TimeSpan(min([span.start, self._beginning(span), *pieces]), end)
         work: list[Work] = []
-        taken = 0
+        planned = 0
         for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
             intervals = pieces.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
             tables = self._due(intervals, again=own is not None and own <= interval.start)
             if tables and not self._hold_deleted(interval, intervals):
                 work.append(Work(interval, tables))
-                taken += _bytes_of(self._stream, interval)
-            if taken >= bound:
+                planned += _bytes_of(self._stream, interval)
+            if planned >= bound:
                 break
         return work
 
@@ -246,13 +248,14 @@ class _Taker:
 
     def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
         """The tables of an interval that are pending, and those that were left and may succeed now."""
-        states = _OPEN if again or self._request.failed else (IntervalState.OWED,)
+        states = _OPEN if again or self._request.failed else (IntervalState.PENDING,)
         return frozenset(
             name
             for piece in pieces
             if self._wanted(name := TableName(piece.database, piece.table))
             and (
-                piece.state in states or (piece.state is IntervalState.HELD and self._learned_of(name) > piece.history)
+                piece.state in states
+                or (piece.state is IntervalState.BLOCKED and self._learned_of(name) > piece.history)
             )
         )
 
@@ -271,9 +274,9 @@ class _Taker:
         except StreamHoleError as error:
             reason = error.facts()
             self._tables.put(
-                replace(piece, state=IntervalState.HELD, reason=reason, history=self._history, changed_at=self._now)
+                replace(piece, state=IntervalState.BLOCKED, reason=reason, history=self._history, changed_at=self._now)
                 for piece in pieces
-                if piece.state in {IntervalState.OWED, IntervalState.HELD}
+                if piece.state in {IntervalState.PENDING, IntervalState.BLOCKED}
             )
         return True
 
@@ -289,11 +292,11 @@ class _Taker:
         return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
 
     def _left(self, span: TimeSpan, work: Iterable[Work]) -> RunRemainder:
-        taken = {(part.interval.start, name.database, name.table) for part in work for name in part.tables}
+        planned = {(part.interval.start, name.database, name.table) for part in work for name in part.tables}
         left = [
             piece
             for piece in self._open_before(span.end)
-            if (piece.start, piece.database, piece.table) not in taken
+            if (piece.start, piece.database, piece.table) not in planned
             and self._by_settings(TableName(piece.database, piece.table))
         ]
         landed = self._stream.seq_before(span.end)
@@ -302,7 +305,7 @@ class _Taker:
             owned = landed
         counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}
         return RunRemainder(
-            counts[IntervalState.OWED], counts[IntervalState.FAILED], counts[IntervalState.HELD], landed - owned
+            counts[IntervalState.PENDING], counts[IntervalState.FAILED], counts[IntervalState.BLOCKED], landed - owned
         )
 
     # Intervals -------------------------------------------------------------------------------------
@@ -420,13 +423,13 @@ class _Taker:
                 database=table.database,
                 table=table.table,
                 rows=count,
-                state=IntervalState.OWED if late and self._is_owed(table, interval) else IntervalState.UNWANTED,
+                state=IntervalState.PENDING if late and self._is_pending(table, interval) else IntervalState.UNWANTED,
                 changed_at=self._now,
             )
             for table, count in sorted(rows.items())
         ]
 
-    def _is_owed(self, table: TableName, interval: Interval) -> bool:
+    def _is_pending(self, table: TableName, interval: Interval) -> bool:
         return self._by_settings(table) and not self._left_out.has(table, interval)
 
     def _count_former(self) -> None:

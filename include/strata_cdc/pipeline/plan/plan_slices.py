@@ -17,7 +17,7 @@ from strata_cdc.landing.continuity import Continuity
 from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.pasts import table_pasts
-from strata_cdc.pipeline.plan.pending import MEGABYTE, PlannedWork, RunRequest, Work, take
+from strata_cdc.pipeline.plan.pending import MEGABYTE, PlannedWork, RunRequest, Work, choose_work
 from strata_cdc.pipeline.plan.recount import recounted_rows
 from strata_cdc.pipeline.plan.runs import records_in_runs
 from strata_cdc.runs.run_folder import run_folder, write_plan
@@ -79,12 +79,12 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         SettingsError: There are tables, and the settings want none of them.
         StreamHoleError: It asks for transactions that were deleted by age.
     """
-    taken, failing = take(source, engine, stream, request, now=now), FailingTables()
-    plan = _draft(source, engine, stream, taken, failing)
+    planned, failing = choose_work(source, engine, stream, request, now=now), FailingTables()
+    plan = _draft(source, engine, stream, planned, failing)
     known = len(failing.why)
     pasts = tuple(table_pasts(source.name, engine, plan, failing))
     if len(failing.why) > known:
-        plan = _draft(source, engine, stream, taken, failing)
+        plan = _draft(source, engine, stream, planned, failing)
     # After it: what has rows and is in no version is counted by now.
     missed = unmatched_patterns(source, engine, stream, request.tables)
     folder = run_folder(source.lake, source.name, plan.run)
@@ -101,7 +101,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         rows=sum(table.rows for table in plan.tables),
         refused=sum(refused.rows for refused in plan.refused),
         reason=plan.refused[0].error.message[:_SHOWN_STATEMENT] if plan.refused else None,
-        left=taken.left,
+        left=planned.left,
         unmatched=(*missed, *unmatched_columns(source, engine)),
     )
 
@@ -110,8 +110,8 @@ def draft_plan(
     source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int
 ) -> tuple[RunPlan, RunRemainder]:
     """`plan_run` without storing the plan; returns it, and what it leaves."""
-    taken = take(source, engine, stream, request, now=now)
-    return _draft(source, engine, stream, taken, FailingTables()), taken.left
+    planned = choose_work(source, engine, stream, request, now=now)
+    return _draft(source, engine, stream, planned, FailingTables()), planned.left
 
 
 def draft_range(
@@ -124,27 +124,27 @@ def draft_range(
         StreamHoleError: Some of these transactions were deleted by age.
     """
     interval = Interval(0, 0, after, until, str(stream.executed_at(until)))
-    taken = PlannedWork(TimeSpan(0, 0), (), RunRemainder(0, 0, 0, 0), 0)
+    planned = PlannedWork(TimeSpan(0, 0), (), RunRemainder(0, 0, 0, 0), 0)
     draft = _Draft(source, stream, SchemaStore(engine), {}, {})
     draft.add(Work(interval, frozenset({table})))
-    return draft.plan(taken)
+    return draft.plan(planned)
 
 
 def _draft(
-    source: Source, engine: sa.Engine, stream: LandedStream, taken: PlannedWork, failing: FailingTables
+    source: Source, engine: sa.Engine, stream: LandedStream, planned: PlannedWork, failing: FailingTables
 ) -> RunPlan:
     """The plan of what is taken, without the tables that are known to fail; more of them may become known."""
-    tables = {table for work in taken.work for table in work.tables}
+    tables = {table for work in planned.work for table in work.tables}
     sensitive = sensitive_of_each(source, engine, tables, failing)
     draft = _Draft(source, stream, SchemaStore(engine), sensitive, failing.why)
-    for work in taken.work:
+    for work in planned.work:
         draft.add(work)
-    return _named(draft.plan(taken), taken)
+    return _named(draft.plan(planned), planned)
 
 
-def _named(plan: RunPlan, taken: PlannedWork) -> RunPlan:
+def _named(plan: RunPlan, planned: PlannedWork) -> RunPlan:
     """The plan with its name, which has a digest of all that it does."""
-    span = taken.span
+    span = planned.span
     if plan.intervals:
         span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
     digest = hashlib.blake2b(encode_plan(plan), digest_size=5).hexdigest()
@@ -213,7 +213,7 @@ class _Draft:
             left = 0 if name in held else rows - without
             self._tables.append(PlannedTable(interval.start, name.database, name.table, rows, left, held.get(name)))
 
-    def plan(self, taken: PlannedWork) -> RunPlan:
+    def plan(self, planned: PlannedWork) -> RunPlan:
         """All of it, without a name."""
         return RunPlan(
             source=self._source.name,
@@ -230,7 +230,7 @@ class _Draft:
                 str(interval.start): str(self._stream.executed_at(interval.first_seq)) for interval in self._intervals
             },
             breaks=self._breaks,
-            history=taken.history,
+            history=planned.history,
             sensitive=self._sensitive,
         )
 

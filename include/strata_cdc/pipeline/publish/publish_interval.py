@@ -230,7 +230,7 @@ class Publication:
     def _without_commit(self, planned: PlannedTable) -> TableOutcome | None:
         """The outcome of a table of which nothing is to be committed; None if something is."""
         if planned.held is not None:
-            return TableOutcome(planned, IntervalState.HELD, reason=planned.held)
+            return TableOutcome(planned, IntervalState.BLOCKED, reason=planned.held)
         findings, (files, _) = self._findings.get(planned.interval), self._files.for_table(planned)
         failures = findings.errors(planned.full_name) if findings else ()
         if failures:
@@ -251,7 +251,7 @@ class Publication:
             if may_pass(error):
                 raise
             return TableOutcome(planned, IntervalState.FAILED, reason=as_strata_error(error, planned.name).facts())
-        return TableOutcome(planned, IntervalState.HELD if reason else IntervalState.PUBLISHED, committed, reason)
+        return TableOutcome(planned, IntervalState.BLOCKED if reason else IntervalState.PUBLISHED, committed, reason)
 
     def _commit(
         self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: VerdictOutcome

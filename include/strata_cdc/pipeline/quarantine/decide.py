@@ -103,7 +103,7 @@ def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
     reason = _left(source, quarantined, rest)
     after = replace(
         piece,
-        state=IntervalState.HELD if reason else IntervalState.PUBLISHED,
+        state=IntervalState.BLOCKED if reason else IntervalState.PUBLISHED,
         reason=reason,
         published_rows=rows,
         changed_at=decided.at,

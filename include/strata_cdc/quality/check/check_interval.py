@@ -354,8 +354,8 @@ def _subjects(
                     own=tuple(own_rules(checking.own_expectations, name)),
                     sensitive=Sensitive.from_names(plan.sensitive.get(str(name), ())),
                     past=VersionsBefore()
-                    if (lifetimes := past.earlier_table(*key)) is None
-                    else VersionsBefore(lifetimes.lives),
+                    if (earlier := past.earlier_table(*key)) is None
+                    else VersionsBefore(earlier.lifetimes),
                 )
             )
     return subjects

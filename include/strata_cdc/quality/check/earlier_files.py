@@ -152,7 +152,7 @@ class EarlierImages:
             interval=interval,
             columns=columns,
             sampling=sampling,
-            lives=past.lives,
+            lifetimes=past.lifetimes,
             unlogged=past.unlogged,
             unpublished=self._barrier(interval, subject, past),
             limits=self._limits,

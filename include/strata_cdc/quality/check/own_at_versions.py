@@ -17,7 +17,7 @@ from strata_cdc.quality.checks.own import FORM, OwnFile, own_rules, read_own_che
 from strata_cdc.quality.checks.own_columns import VersionsBefore, follow, names_at, why_not
 from strata_cdc.quality.checks.rules import Exemptions, StreamFacts, rules_of_stream
 from strata_cdc.quality.checks.subject import frame_names, planned_columns, rules_of_version
-from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.column_lifetimes import find_column_lifetimes
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
@@ -85,10 +85,12 @@ def read_history(engine: sa.Engine, source: str, table: TableName) -> TableHisto
     """
     store = SchemaStore(engine)
     entries = lineage(store, source, table)
-    lives = column_lives(store, entries)
+    lifetimes = find_column_lifetimes(store, entries)
     prints = {entry.version_id: entry.fingerprint for entry in reversed(entries) if entry.fingerprint}
-    definitions = {version: store.definition(prints[version]) for life in lives for version in life.versions}
-    return TableHistory(VersionsBefore(lives), definitions)
+    definitions = {
+        version: store.definition(prints[version]) for lifetime in lifetimes for version in lifetime.versions
+    }
+    return TableHistory(VersionsBefore(lifetimes), definitions)
 
 
 def refuse_unknown_versions(engine: sa.Engine, source: str, folder: str | None) -> None:

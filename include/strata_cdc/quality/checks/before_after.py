@@ -43,7 +43,7 @@ class ImageEvents(NamedTuple):
     at: Ints
     """The row in its file."""
 
-    def taken(self, chosen: Ints) -> ImageEvents:
+    def selected(self, chosen: Ints) -> ImageEvents:
         """Some of them, in another order."""
         return ImageEvents(self.key[chosen], self.image[chosen], self.side[chosen], self.at[chosen])
 
@@ -60,7 +60,7 @@ class Edges(NamedTuple):
     is_requested: Flags
     """Whether the first image is to be compared with what was published earlier."""
 
-    def taken(self, chosen: Flags | Ints | slice) -> Edges:
+    def selected(self, chosen: Flags | Ints | slice) -> Edges:
         """Those of some keys."""
         return Edges(
             self.key[chosen],
@@ -334,7 +334,7 @@ def _shared(files: Sequence[Edges], most_near: int) -> Iterator[Edges]:
         chosen = np.zeros(len(edges.key), np.bool_)
         for other in np.flatnonzero(near):
             chosen |= (edges.key >= low[other]) & (edges.key <= high[other])
-        yield edges.taken(chosen)
+        yield edges.selected(chosen)
 
 
 def split_edges(edges: Edges, parts: int) -> Iterator[tuple[int, Edges]]:
@@ -342,7 +342,7 @@ def split_edges(edges: Edges, parts: int) -> Iterator[tuple[int, Edges]]:
     part = (edges.key % parts).astype(np.uint16)
     order = np.argsort(part, kind="stable")  # of small numbers in time that goes with their count
     ends = np.cumsum(np.bincount(part, minlength=parts))
-    ordered = edges.taken(order)
+    ordered = edges.selected(order)
     for number, (begin, end) in enumerate(pairwise([0, *ends.tolist()])):
         if begin < end:
-            yield number, ordered.taken(slice(begin, end))
+            yield number, ordered.selected(slice(begin, end))

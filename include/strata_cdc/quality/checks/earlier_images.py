@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.quality.checks.before_after import Firsts, Sampling
     from strata_cdc.quality.checks.rules import ImageChain
     from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
-    from strata_cdc.schema.model.lifetimes import TableLife
+    from strata_cdc.schema.model.lifetimes import ColumnLifetimes
 
 CHECK: Final = "images_follow_earlier_intervals"
 
@@ -64,7 +64,7 @@ class Search(Struct, frozen=True):
     """Which keys are looked for; where not all are, no more is read than the limits."""
     interval: int
     """Start of the interval that is judged, microseconds UTC."""
-    lives: tuple[TableLife, ...] = ()
+    lifetimes: tuple[ColumnLifetimes, ...] = ()
     unlogged: tuple[int, ...] = ()
     """Ordinals of transactions that changed rows without row events; rising."""
     unpublished: int | None = None
@@ -224,14 +224,16 @@ class _Work:
         definition = self._subject.definitions[now]
         names = {column.name: column.name for column in definition.columns}
         if earlier != now:
-            life = next((lifetime for lifetime in self.search.lives if {earlier, now} <= {*lifetime.versions}), None)
-            if life is None or life.key_of(earlier) != life.key_of(now):
+            lifetime = next(
+                (lifetime for lifetime in self.search.lifetimes if {earlier, now} <= {*lifetime.versions}), None
+            )
+            if lifetime is None or lifetime.key_of(earlier) != lifetime.key_of(now):
                 return None
-            first, last = sorted((life.versions.index(earlier), life.versions.index(now)))
+            first, last = sorted((lifetime.versions.index(earlier), lifetime.versions.index(now)))
             names = {
-                life.step_at(column, now).name: life.step_at(column, earlier).name  # type: ignore[union-attr]
-                for column in life.columns
-                if life.keeps(column, first, last)
+                lifetime.step_at(column, now).name: lifetime.step_at(column, earlier).name  # type: ignore[union-attr]
+                for column in lifetime.columns
+                if lifetime.keeps(column, first, last)
             }
         staged = published_names(definition, self.search.columns[now])
         return {staged[name]: old for name, old in names.items() if name in staged}

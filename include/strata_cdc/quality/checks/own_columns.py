@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from strata_cdc.quality.checks.rules import Rule
     from strata_cdc.schema.model.definition import Column, TableDefinition
-    from strata_cdc.schema.model.lifetimes import ColumnLife, TableLife
+    from strata_cdc.schema.model.lifetimes import ColumnLifetime, ColumnLifetimes
 
 
 class VersionsBefore(Struct, frozen=True):
     """What is known of the versions of a table."""
 
-    lives: tuple[TableLife, ...] = ()
+    lifetimes: tuple[ColumnLifetimes, ...] = ()
     """None if it is not known: then columns are identified by name."""
 
     def holds(self, rule: Rule, version: int) -> bool:
         """Whether a rule is about the rows of a version."""
         if rule.versions is None:
             return True
-        order = [number for life in self.lives for number in life.versions]
+        order = [number for lifetime in self.lifetimes for number in lifetime.versions]
         first, last = rule.versions
         # A column that is not among them is identified only by its number.
         ordinals = {number: at for at, number in enumerate(order)} if version in order else {}
@@ -47,32 +47,32 @@ class VersionsBefore(Struct, frozen=True):
             version: One of the table's.
         """
         lifetime_and_place = next(
-            ((life, at) for life in self.lives if (at := life.index_of(version)) is not None), None
+            ((lifetime, at) for lifetime in self.lifetimes if (at := lifetime.index_of(version)) is not None), None
         )
         if lifetime_and_place is None:
             return name
-        life = lifetime_and_place[0]
-        column = self.first(rule, name, life)
-        step = None if column is None else life.step_at(column, version)
+        lifetime = lifetime_and_place[0]
+        column = self.first(rule, name, lifetime)
+        step = None if column is None else lifetime.step_at(column, version)
         return None if step is None else step.name
 
     def unknown_versions(self, rule: Rule) -> list[int]:
         """Ends of a rule's range that are no versions of the table."""
-        known = {version for life in self.lives for version in life.versions}
+        known = {version for lifetime in self.lifetimes for version in lifetime.versions}
         return [version for version in rule.versions or () if version is not None and version not in known]
 
-    def first(self, rule: Rule, name: str, life: TableLife) -> ColumnLife | None:
+    def first(self, rule: Rule, name: str, lifetime: ColumnLifetimes) -> ColumnLifetime | None:
         """The column of a table that a rule means by a name."""
         if rule.versions is None:
-            return life.first_named(name, 0, len(life.versions))
-        held = [at for at, version in enumerate(life.versions) if self.holds(rule, version)]
-        return life.first_named(name, held[0], held[-1]) if held else None
+            return lifetime.first_named(name, 0, len(lifetime.versions))
+        held = [at for at, version in enumerate(lifetime.versions) if self.holds(rule, version)]
+        return lifetime.first_named(name, held[0], held[-1]) if held else None
 
     def other_names(self, rule: Rule, version: int) -> Iterator[tuple[str, str]]:
         """Pairs of a name that a rule may give to a column of a version, and what that calls it."""
-        for life in self.lives:
-            if version in life.versions:
-                for name in sorted({step.name for column in life.columns for step in column.steps}):
+        for lifetime in self.lifetimes:
+            if version in lifetime.versions:
+                for name in sorted({step.name for column in lifetime.columns for step in column.steps}):
                     called = self.column(rule, name, version)
                     if called is not None:
                         yield name, called
@@ -129,8 +129,8 @@ def why_not(rule: Rule, past: VersionsBefore, versions: Sequence[int]) -> str:
     """Why none of some versions has the columns of a rule."""
     for version in versions:
         for name, called in names_at(rule, past, version).items():
-            life = next((life for life in past.lives if version in life.versions), None)
-            column = None if life is None or called is not None else past.first(rule, _own_name(name), life)
+            lifetime = next((lifetime for lifetime in past.lifetimes if version in lifetime.versions), None)
+            column = None if lifetime is None or called is not None else past.first(rule, _own_name(name), lifetime)
             if column is not None and column.ended is not None:
                 return f"version {column.ended} has dropped the column that was called {name} in version " + (
                     f"{column.steps[0].version_id}; a rule about a later one of that name says `versions`"
@@ -140,7 +140,7 @@ def why_not(rule: Rule, past: VersionsBefore, versions: Sequence[int]) -> str:
 
 def _view(rule: Rule, past: VersionsBefore, version: int, definition: TableDefinition) -> Iterator[tuple[str, Column]]:
     pairs = list(past.other_names(rule, version))
-    if not any(version in life.versions for life in past.lives):
+    if not any(version in lifetime.versions for lifetime in past.lifetimes):
         pairs = [(column.name, column.name) for column in definition.columns]
     for name, called in pairs:
         column = definition.column(called)

@@ -145,7 +145,7 @@ class _AcrossFiles:
         row = np.concatenate([part.row[part.events.at] for part in parts])
         file_of = np.repeat(np.arange(len(files)), [len(part.events.key) for part in parts])
         order = np.lexsort((events.side, row, seq))
-        breaks = follow(events.taken(order)).broken
+        breaks = follow(events.selected(order)).broken
         examples = [
             example
             for event in order[breaks[:EXAMPLES]].tolist()

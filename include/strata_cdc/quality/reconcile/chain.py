@@ -62,7 +62,7 @@ class Chain:
         events = _Events(state, changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
         is_whole = self._whole_since is not None and events.first_seq > self._whole_since
         key = _key_of(state, definition)
-        odd = events.broken(is_whole=is_whole) if key else events.taken_too_often(is_whole=is_whole)
+        odd = events.broken(is_whole=is_whole) if key else events.removed_too_often(is_whole=is_whole)
         if self._part is not None:
             odd = events.of_part(odd, self._part)
         self.looked += self._count(changes)
@@ -96,7 +96,7 @@ class _Events:
         names = state.schema.names
         op = changes["_op"]
         events = ImageChanges.from_changes(changes, definition)
-        found_at, left_at = events.taken, events.put
+        found_at, left_at = events.before_at, events.after_at
         before = changes[BEFORE].take(pa.array(found_at))
         images = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
         left = _left(events, changes, definition).select(names)
@@ -133,7 +133,7 @@ class _Events:
             odd = np.concatenate([odd, first[self._side[first] == _FOUND]])
         return self._in_order(odd)
 
-    def taken_too_often(self, *, is_whole: bool) -> Codes:
+    def removed_too_often(self, *, is_whole: bool) -> Codes:
         """Without a key: images that changes found more often than rows like them were left."""
         if not is_whole:
             return np.empty(0, np.int64)

@@ -175,16 +175,16 @@ def _put_after(part: pa.Table) -> pa.Table:
 
 
 def _put_before(part: pa.Table) -> pa.Table:
-    taken = part.filter(pc.not_equal(part["_op"], "insert"))
-    images = pa.chunked_array(taken[BEFORE].chunks, taken[BEFORE].type)
+    removed = part.filter(pc.not_equal(part["_op"], "insert"))
+    images = pa.chunked_array(removed[BEFORE].chunks, removed[BEFORE].type)
     inside = {field.name for field in images.type}
-    for at, field in enumerate(taken.schema):
+    for at, field in enumerate(removed.schema):
         if field.name in METADATA:
             continue
         has = field.name in inside
-        values = pc.struct_field(images, [field.name]) if has else pa.nulls(taken.num_rows, field.type)
-        taken = taken.set_column(at, field, values)
-    return _inserts(taken, BEFORE)
+        values = pc.struct_field(images, [field.name]) if has else pa.nulls(removed.num_rows, field.type)
+        removed = removed.set_column(at, field, values)
+    return _inserts(removed, BEFORE)
 
 
 def _exact(changes: pa.Table, definition: TableDefinition) -> pa.Table:

@@ -50,7 +50,7 @@ def float_text(value: float) -> str:
 
 def _printed(text: str, width: int) -> str:
     """Digits and an exponent in the form of `my_gcvt`."""
-    sign, digits, point = _taken_apart(text)
+    sign, digits, point = _split(text)
     if not digits:
         return f"{sign}0"
     fixed = _fixed(digits, point)
@@ -61,7 +61,7 @@ def _printed(text: str, width: int) -> str:
     return f"{sign}{mantissa}e{point - 1}"
 
 
-def _taken_apart(text: str) -> tuple[str, str, int]:
+def _split(text: str) -> tuple[str, str, int]:
     """Sign, significant digits, and the position of the point: the number is 0.digits times ten to that power."""
     sign = "-" if text.startswith("-") else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")

@@ -98,7 +98,7 @@ def cut_to(limits: frozenset[int], keys: Sequence[Key], columns: Mapping[str, Co
         columns: Of the table, by folded name.
     """
     # If the server would have refused a key under a limit, this limit is not that of the table.
-    possible = {limit for limit in limits if all(_is_taken(key, columns, limit) for key in keys)} or limits
+    possible = {limit for limit in limits if all(_is_accepted(key, columns, limit) for key in keys)} or limits
     return [_cut(key, columns, possible) for key in keys]
 
 
@@ -130,7 +130,7 @@ def _whole(column: Column) -> int | None:
     return column_type.kind.facts.capacity(column_type)
 
 
-def _is_taken(key: Key, columns: Mapping[str, Column], limit: int) -> bool:
+def _is_accepted(key: Key, columns: Mapping[str, Column], limit: int) -> bool:
     """Whether an engine with that limit accepts the key: a part of a unique key is not cut, and all parts together have
     a limit too (`max_supported_key_length`). For a part in doubt, its shortest length is used."""
     if key.kind not in _LIMITED_KINDS:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.schema.history.identified_tables import identified
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.schema.model.lifetimes import ColumnLife, ColumnStep, TableLife
+from strata_cdc.schema.model.lifetimes import ColumnLifetime, ColumnLifetimes, ColumnStep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class _Growing(Struct):
     ended: int | None = None
 
 
-def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[TableLife, ...]:
+def find_column_lifetimes(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[ColumnLifetimes, ...]:
     """The lifetimes of a table's columns, for each table that has had the name, in stream order.
 
     Args:
@@ -61,8 +61,8 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
             if table is not None:
                 own.add(entry.version_id, table)
             _name(named, entry, own)
-    lives = [table.life() for table in tables if table.versions]
-    return tuple(sorted(lives, key=lambda lifetime: lifetime.versions[-1]))
+    lifetimes_of_tables = [table.lifetimes() for table in tables if table.versions]
+    return tuple(sorted(lifetimes_of_tables, key=lambda lifetime: lifetime.versions[-1]))
 
 
 def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[TableName, _Table]) -> _Table | None:
@@ -111,10 +111,10 @@ class _Table:
                     known.steps.append(step)
         self._columns += [_Growing(number, [_step(version, column, definition)]) for number, column in columns.items()]
 
-    def life(self) -> TableLife:
+    def lifetimes(self) -> ColumnLifetimes:
         """The lifetime so far."""
-        return TableLife(
-            tuple(self.versions), tuple(ColumnLife(tuple(column.steps), column.ended) for column in self._columns)
+        return ColumnLifetimes(
+            tuple(self.versions), tuple(ColumnLifetime(tuple(column.steps), column.ended) for column in self._columns)
         )
 
 

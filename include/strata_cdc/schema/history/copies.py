@@ -61,8 +61,8 @@ class NamedCopies(Struct, frozen=True):
     def holds_all(self, name: TableName, after_seq: int, last_seq: int) -> bool:
         """Whether all tables of a name between two ordinals are copies; False if the name had no table there."""
 
-        def there(lives: Collection[NameLifetime]) -> bool:
-            return any(life.overlaps(after_seq, last_seq) for life in lives)
+        def there(lifetimes: Collection[NameLifetime]) -> bool:
+            return any(lifetime.overlaps(after_seq, last_seq) for lifetime in lifetimes)
 
         return there(self.copies.get(name, ())) and not there(self.others.get(name, ()))
 
@@ -107,26 +107,26 @@ def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, 
     by_name: dict[TableName, list[StoredEntry]] = defaultdict(list)
     for entry in entries:
         by_name[entry.name].append(entry)
-    lives = {name: _lives(name, by_name[name]) for name in bases}
+    lifetimes_by_name = {name: _lifetimes(name, by_name[name]) for name in bases}
     proved = {
-        (life.name, life.first_seq)
-        for name, copied in lives.items()
+        (lifetime.name, lifetime.first_seq)
+        for name, copied in lifetimes_by_name.items()
         if name.table.endswith(_COPIES)
         for copy in copied
         for base in bases[name]
-        for life in _of_swap(copy, base, by_name[base], bases, lives, is_empty)
+        for lifetime in _of_swap(copy, base, by_name[base], bases, lifetimes_by_name, is_empty)
     }
 
     def chosen(*, is_copy: bool) -> dict[TableName, list[NameLifetime]]:
         return {
             name: [lifetime for lifetime in lifetimes if ((name, lifetime.first_seq) in proved) is is_copy]
-            for name, lifetimes in lives.items()
+            for name, lifetimes in lifetimes_by_name.items()
         }
 
     return NamedCopies(chosen(is_copy=True), chosen(is_copy=False))
 
 
-def _lives(name: TableName, entries: Iterable[StoredEntry]) -> list[NameLifetime]:
+def _lifetimes(name: TableName, entries: Iterable[StoredEntry]) -> list[NameLifetime]:
     lifetimes: list[NameLifetime] = []
     own: list[StoredEntry] = []
     for entry in entries:
@@ -144,14 +144,16 @@ def _of_swap(
     base: TableName,
     history: Sequence[StoredEntry],
     bases: dict[TableName, list[TableName]],
-    lives: dict[TableName, list[NameLifetime]],
+    lifetimes_by_name: dict[TableName, list[NameLifetime]],
     is_empty: Callable[[TableName, int, int], bool],
 ) -> list[NameLifetime]:
     """The former table, and gh-ost's own tables, if the copy replaced the table at its end."""
     end = copy.end
     if end is None or not any(e.version_id == end.version_id and e.renamed_from == copy.name for e in history):
         return []
-    beside = [life for name, lifetimes in lives.items() if base in bases[name] for life in lifetimes]
+    beside = [
+        lifetime for name, lifetimes in lifetimes_by_name.items() if base in bases[name] for lifetime in lifetimes
+    ]
     gone = [lifetime for lifetime in beside if _begins_as(lifetime, end, base)]
     if not gone or (copy.name.table.endswith("_new") and not _altered_first(copy, is_empty)):
         return []
@@ -166,8 +168,8 @@ def _of_swap(
     return [*gone, *helpers]
 
 
-def _begins_as(life: NameLifetime, swap: StoredEntry, base: TableName) -> bool:
-    first = life.entries[0]
+def _begins_as(lifetime: NameLifetime, swap: StoredEntry, base: TableName) -> bool:
+    first = lifetime.entries[0]
     return first.version_id == swap.version_id and first.renamed_from == base
 
 

@@ -96,15 +96,15 @@ def _online_change(
     gone: StoredEntry,
     timelines: dict[TableName, list[StoredEntry]],
 ) -> OnlineChange:
-    life: list[StoredEntry] = []
+    lifetime: list[StoredEntry] = []
     for entry in timelines[copy]:
         if entry.order > swap.order:
             break
         # A copy of an earlier change was dropped or swapped away.
-        life = [entry] if not life or not life[-1].fingerprint else [*life, entry]
+        lifetime = [entry] if not lifetime or not lifetime[-1].fingerprint else [*lifetime, entry]
     dropped = next((e for e in timelines[gone.name] if e.order > gone.order), None)
-    statements = store.ddls(e.version_id for e in life[1:] if e.version_id != swap.version_id)
-    parts = {(e.version_id, e.name) for e in (*life, gone)}
+    statements = store.ddls(e.version_id for e in lifetime[1:] if e.version_id != swap.version_id)
+    parts = {(e.version_id, e.name) for e in (*lifetime, gone)}
     parts |= {(e.version_id, e.name) for e in timelines[copy] if e.version_id == swap.version_id}
     if dropped is not None and not dropped.fingerprint:
         parts.add((dropped.version_id, dropped.name))

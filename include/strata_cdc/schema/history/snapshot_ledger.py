@@ -54,32 +54,34 @@ class _Content(Struct, frozen=True):
     """Of the newest snapshot that was applied."""
 
 
-def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
+def add_snapshot(engine: sa.Engine, snapshot_read: SchemaSnapshot) -> int:
     """Stores a snapshot for the tracker and returns its id. An earlier snapshot that is still pending is not needed any
     more: the newer one has more recent facts, and the tracker would have to reach the older one first."""
     content = _Content(
-        databases=tuple(_Database(entry.name, entry.character_set, entry.collation) for entry in taken.databases),
-        tables=tuple((name.database, name.table, fingerprint) for name, fingerprint in taken.tables.items()),
-        views=tuple((name.database, name.table) for name in taken.views),
-        seen_databases=None if taken.seen_databases is None else tuple(sorted(taken.seen_databases)),
-        hidden=taken.hidden,
-        position=str(taken.position) if taken.position else None,
-        server_uuid=taken.server_uuid,
-        cascades=tuple((name.database, name.table) for name in taken.cascades),
-        doubtful=tuple((name.database, name.table, reason) for name, reason in taken.doubtful.items()),
-        view_texts=tuple(taken.views.values()),
+        databases=tuple(
+            _Database(entry.name, entry.character_set, entry.collation) for entry in snapshot_read.databases
+        ),
+        tables=tuple((name.database, name.table, fingerprint) for name, fingerprint in snapshot_read.tables.items()),
+        views=tuple((name.database, name.table) for name in snapshot_read.views),
+        seen_databases=None if snapshot_read.seen_databases is None else tuple(sorted(snapshot_read.seen_databases)),
+        hidden=snapshot_read.hidden,
+        position=str(snapshot_read.position) if snapshot_read.position else None,
+        server_uuid=snapshot_read.server_uuid,
+        cascades=tuple((name.database, name.table) for name in snapshot_read.cascades),
+        doubtful=tuple((name.database, name.table, reason) for name, reason in snapshot_read.doubtful.items()),
+        view_texts=tuple(snapshot_read.views.values()),
     )
     with writing(engine) as connection:
         done = connection.execute(
             snapshot.insert().values(
-                source=taken.source,
-                gtid_before=taken.gtid_before,
-                gtid_executed=taken.gtid_executed,
-                taken_at=taken.taken_at,
-                server_version=taken.server_version,
-                lower_case_table_names=taken.lower_case_table_names,
+                source=snapshot_read.source,
+                gtid_before=snapshot_read.gtid_before,
+                gtid_executed=snapshot_read.gtid_executed,
+                taken_at=snapshot_read.taken_at,
+                server_version=snapshot_read.server_version,
+                lower_case_table_names=snapshot_read.lower_case_table_names,
                 state=PENDING,
-                tables=len(taken.tables),
+                tables=len(snapshot_read.tables),
                 content=to_column(content),
             )
         )

@@ -31,10 +31,10 @@ def copied_table(copy: TableName) -> TableName | None:
     return TableName(copy.database, match[1] or match[2]) if match else None
 
 
-def is_swap(taken: TableChange, left: TableChange) -> bool:
+def is_swap(renamed: TableChange, left: TableChange) -> bool:
     """Whether a table's changed copy gets its name, and the table leaves it, in one version that has both entries."""
-    is_left = left.renamed_from == taken.name and left.name in names_beside(taken.name)
-    return is_left and tool_of(taken) is not None
+    is_left = left.renamed_from == renamed.name and left.name in names_beside(renamed.name)
+    return is_left and tool_of(renamed) is not None
 
 
 def names_beside(name: TableName) -> list[TableName]:

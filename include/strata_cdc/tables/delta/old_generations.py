@@ -65,7 +65,7 @@ def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:
         added: list[DataFile] = []
         for number, generation in waiting.items():
             for path, interval in live_files(add_actions(generation)).items():
-                table, file = _taken(table, url, f"{_folder(url, number)}/{path}", interval)
+                table, file = _copied(table, url, f"{_folder(url, number)}/{path}", interval)
                 added.append(file)
         commit_files(table, source, added, {}, marks={_FOLDED: max(waiting)}, about={"strata.folded": str(len(added))})
     folded = table.transaction_version(_FOLDED)
@@ -82,7 +82,7 @@ def _has_generations(url: str) -> bool:
     return any(name.startswith(_PREFIX) for name in list_folders(url))
 
 
-def _taken(table: DeltaTable, url: str, file_url: str, interval: int) -> tuple[DeltaTable, DataFile]:
+def _copied(table: DeltaTable, url: str, file_url: str, interval: int) -> tuple[DeltaTable, DataFile]:
     """Copies one file of a generation, with the names that its columns have in the table."""
     content = read_file(file_url)
     if content is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.column_lifetimes import find_column_lifetimes
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.model.definition import TableName
 from tests.schema.streams import Stream, track
@@ -18,12 +18,15 @@ RENAMED_COPY = (
 )
 
 
-def lives(store, table=T):
+def lifetimes(store, table=T):
     """Of each table that has had the name, of each column the names one after the other; `!` where it was dropped."""
-    found = column_lives(store, lineage(store, "s", table))
+    found = find_column_lifetimes(store, lineage(store, "s", table))
     return [
-        [" ".join([step.name for step in column.steps] + ["!"] * (column.ended is not None)) for column in life.columns]
-        for life in found
+        [
+            " ".join([step.name for step in column.steps] + ["!"] * (column.ended is not None))
+            for column in lifetime.columns
+        ]
+        for lifetime in found
     ]
 
 
@@ -50,27 +53,27 @@ def lives(store, table=T):
 )
 def test_columns_are_followed(store, statements, expected):
     track(store, Stream(), *START, *statements)
-    assert lives(store) == [expected]
+    assert lifetimes(store) == [expected]
 
 
 def test_a_table_that_is_made_again_begins_anew(store):
     track(store, Stream(), *START, "DROP TABLE t", "CREATE TABLE t (b INT, a INT)", "ALTER TABLE t CHANGE a c INT")
-    assert lives(store) == [["a", "b"], ["b", "a c"]]
+    assert lifetimes(store) == [["a", "b"], ["b", "a c"]]
 
 
 def test_a_table_that_takes_the_name_is_another(store):
     track(store, Stream(), *START, "CREATE TABLE u (b INT)", "RENAME TABLE t TO v, u TO t")
-    assert lives(store) == [["a", "b"], ["b"]]
-    assert lives(store, TableName("d", "v")) == [["a", "b"]]
+    assert lifetimes(store) == [["a", "b"], ["b"]]
+    assert lifetimes(store, TableName("d", "v")) == [["a", "b"]]
 
 
 def test_a_column_keeps_its_kind_until_a_statement_changes_it(store):
     track(store, Stream(), *START, "ALTER TABLE t RENAME COLUMN b TO c", "ALTER TABLE t MODIFY a BIGINT",
           "ALTER TABLE t MODIFY a INT", "ALTER TABLE t ADD PRIMARY KEY (c)", "ALTER TABLE t DROP c")  # fmt: skip
-    (life,) = column_lives(store, lineage(store, "s", T))
-    a, c = life.columns
-    assert [[life.keeps(column, 0, last) for last in range(len(life.versions))] for column in (a, c)] == [
+    (lifetime,) = find_column_lifetimes(store, lineage(store, "s", T))
+    a, c = lifetime.columns
+    assert [[lifetime.keeps(column, 0, last) for last in range(len(lifetime.versions))] for column in (a, c)] == [
         [True, True, False, False, False, False],
         [True, True, True, True, False, False],
     ]
-    assert life.keeps(a, 3, 5)
+    assert lifetime.keeps(a, 3, 5)
