@@ -41,7 +41,7 @@ def _tables(count: int) -> list[PlannedVersion]:
 def _plan(lake: str, slices: int, tables: list[PlannedVersion], each: int) -> RunPlan:
     segment = f"{lake}/landing/s/0000000001-binlog.000001-000000000157.binlog"
 
-    def piece(number: int) -> PlannedSlice:
+    def planned_slice(number: int) -> PlannedSlice:
         chosen = tuple(tables[(number * 7 + at * 211) % len(tables)] for at in range(each))
         return PlannedSlice(
             "s", segment, "binlog.000001", 4, 9, 4, number, 0, 0, tables=chosen, interval_start=1
@@ -53,7 +53,7 @@ def _plan(lake: str, slices: int, tables: list[PlannedVersion], each: int) -> Ru
         lake=lake,
         intervals=(Interval(1, 2, 0, 9, "u:1-9"),),
         tables=tuple(PlannedTable(1, "d", table.table, 100, 100) for table in tables),
-        slices=tuple(map(piece, range(slices))),
+        slices=tuple(map(planned_slice, range(slices))),
         versions=tuple(tables),
     )
 
@@ -113,8 +113,11 @@ def main(arguments: list[str]) -> None:
             sys.stdout.write(f"{sent / 1e6:.1f} MB go to the tasks\n")
 
         def collected() -> None:
-            pieces = read_plan(folder).slices
-            store_outcomes(folder.url, [_outcome(lake, at, piece.tables) for at, piece in enumerate(pieces)])
+            planned_slices = read_plan(folder).slices
+            store_outcomes(
+                folder.url,
+                [_outcome(lake, at, planned_slice.tables) for at, planned_slice in enumerate(planned_slices)],
+            )
 
         def published() -> None:
             plan = read_plan(folder)

@@ -46,9 +46,9 @@ def fill(url: str, versions: int, tables: int) -> None:
     for number in range((stream.time - first) // SPAN):
         start = first + number * SPAN
         names = [f"t{table}" for table in range(number % 10, tables, max(tables // 100, 1))]
-        pieces = [TableInterval("s", start, "d", name, 7, IntervalState.PUBLISHED, published_rows=7) for name in names]
+        entries = [TableInterval("s", start, "d", name, 7, IntervalState.PUBLISHED, published_rows=7) for name in names]
         closed = ClosedInterval("s", start, start + SPAN, number * 300, number * 300 + 300, f"{A}:1-{number}", start)
-        IntervalLedger(store.engine).close(closed, pieces)
+        IntervalLedger(store.engine).close(closed, entries)
 
 
 def pages(tables: int) -> Iterator[tuple[str, str]]:

@@ -212,9 +212,15 @@ def test_rows_that_nobody_decodes_are_released_only_if_their_columns_are_known(s
 
 def _backfill_in_vain(source: Source, run_name: str, table: str) -> None:
     """Another run that has no more rows of a table than were published leaves what was decided."""
-    [piece] = [one for one in source.lines("intervals") if one["table"] == table]
+    [table_interval] = [one for one in source.lines("intervals") if one["table"] == table]
     [again] = source.lines(
-        "plan", "--start", piece["start"], "--end", piece["end"], "--table", f"{source.database}.{table}"
+        "plan",
+        "--start",
+        table_interval["start"],
+        "--end",
+        table_interval["end"],
+        "--table",
+        f"{source.database}.{table}",
     )
     assert (again["run"] == run_name, again["tables"]) == (False, 1)
     decided = (source.changes(table), source.lines("quarantine", "list"), _states(source))

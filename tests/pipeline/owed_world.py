@@ -253,37 +253,37 @@ class World:
         found = read_changes(self.source.lake, self.name, name).select(["_gtid", "_row", "id"])
         return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
-    def open_pieces(self) -> list[TableInterval]:
+    def open_entries(self) -> list[TableInterval]:
         engine = self.engine
         wanted = wanted_tables(self.source, engine, LandedStream.open(self.source.lake, self.name))
         return [
-            piece
-            for piece in TableIntervalLedger(engine).select(
+            entry
+            for entry in TableIntervalLedger(engine).select(
                 self.name, (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)
             )
-            if wanted(TableName(piece.database, piece.table))
+            if wanted(TableName(entry.database, entry.table))
         ]
 
     def assert_nothing_is_lost(self) -> None:
         """Every change of every wanted table is published exactly once, or listed with the reason."""
         engine = self.engine
         wanted = wanted_tables(self.source, engine, LandedStream.open(self.source.lake, self.name))
-        pieces = self.open_pieces()
-        assert not [piece for piece in pieces if piece.state is IntervalState.PENDING], (
+        entries = self.open_entries()
+        assert not [entry for entry in entries if entry.state is IntervalState.PENDING], (
             "a run without faults leaves nothing owed"
         )
         discarded = TableIntervalLedger(engine).select(self.name, (IntervalState.DISCARDED,))
         for table in TABLES:
             if not wanted(TableName("d", table)):
                 continue
-            listed = [piece for piece in (*pieces, *discarded) if piece.table == table]
-            assert all(piece.reason for piece in listed)
-            explained = {piece.run for piece in listed if piece.run is not None and piece not in discarded}
+            listed = [entry for entry in (*entries, *discarded) if entry.table == table]
+            assert all(entry.reason for entry in listed)
+            explained = {entry.run for entry in listed if entry.run is not None and entry not in discarded}
             assert explained <= self.runs(), "verdict and Data Docs of what failed are kept"
             seen, there = self.published(table), self.committed[table]
             assert not seen - there, "twice, or never committed"
             missing = sum((there - seen).values())
-            assert missing == sum(piece.rows - piece.published_rows for piece in listed), table
+            assert missing == sum(entry.rows - entry.published_rows for entry in listed), table
 
     def assert_intervals_are_whole(self) -> None:
         """Intervals follow each other, nothing is stored of others, and each has the rows that were noted of it."""

@@ -58,11 +58,11 @@ def act(world: World, deed: Any, **chosen: Any) -> list[DecisionOutcome]:
 
 def left_behind(world: World) -> Any:
     """All that a decision changes: rows, states, notes and decisions; without clocks and Delta's versions."""
-    pieces = TableIntervalLedger(world.engine).select("s", tuple(IntervalState))
+    entries = TableIntervalLedger(world.engine).select("s", tuple(IntervalState))
     notes = PublishedLedger(world.engine).list("s")
     return (
         world.published("a"),
-        [replace(piece, changed_at=0, run="", start=0, reason=None) for piece in pieces],
+        [replace(entry, changed_at=0, run="", start=0, reason=None) for entry in entries],
         [(note.table, note.rows, note.details.schema_versions) for note in notes],
         [replace(one, run="", start_at=0) for one in DecisionLedger(world.engine).select("s")],
     )
@@ -70,7 +70,7 @@ def left_behind(world: World) -> Any:
 
 def test_what_is_withheld_is_found(world: World) -> None:
     first, second = found(world)
-    assert [(one.withheld.piece.name, one.withheld.rows, one.kept_rows) for one in (first, second)] == [
+    assert [(one.withheld.table_interval.name, one.withheld.rows, one.kept_rows) for one in (first, second)] == [
         ("d.a", 2, 2)
     ] * 2
     assert first.withheld.reasons == ("x",)
@@ -78,7 +78,7 @@ def test_what_is_withheld_is_found(world: World) -> None:
     assert found(world, tables=("d.b",)) == []
     assert found(world, tables=("d.*",), reason="x") == [first, second]
     assert found(world, reason="y*") == []
-    start = second.withheld.piece.start
+    start = second.withheld.table_interval.start
     assert found(world, at=start) == found(world, at=second.end - 1) == [second]
     with pytest.raises(Usage, match="matches no table"):
         found(world, tables=("d.nothing",))
@@ -89,7 +89,7 @@ def test_what_is_withheld_is_found(world: World) -> None:
 
 
 def test_verdicts_are_in_the_store(world: World) -> None:
-    starts = [one.withheld.piece.start for one in found(world)]
+    starts = [one.withheld.table_interval.start for one in found(world)]
     stored = VerdictLedger(world.engine).select("s", starts)
     of = {(one.start, one.table): one for one in stored}
     assert {one.table for one in stored} == {"", "d.a", "d.b"}
@@ -103,7 +103,7 @@ def test_released_rows_are_published_as_they_are(world: World) -> None:
     outcomes = act(world, decide.release)
     assert [(one.rows, one.state, one.left) for one in outcomes] == [(2, IntervalState.PUBLISHED, 0)] * 2
     assert world.published("a") == world.committed["a"]
-    assert found(world) == [] == world.open_pieces()
+    assert found(world) == [] == world.open_entries()
     assert {(one.verb, one.because, one.decided_by, one.rows) for one in DecisionLedger(world.engine).select("s")} == {
         (Verb.RELEASE, WHO.because, WHO.by, 2)
     }
@@ -115,14 +115,14 @@ def test_released_rows_are_published_as_they_are(world: World) -> None:
 
 
 def test_discarded_rows_are_owed_no_more_and_never_forgotten(world: World) -> None:
-    start = found(world)[0].withheld.piece.start
+    start = found(world)[0].withheld.table_interval.start
     assert [one.rows for one in act(world, decide.discard, at=start)] == [2]
     assert len(found(world)) == 1
     world.failing = frozenset()
     world.run(RunRequest(failed=True))
-    piece = TableIntervalLedger(world.engine).get("s", start, "d", "a")
-    assert piece is not None
-    assert (piece.state, piece.published_rows, piece.reason is not None) == (IntervalState.DISCARDED, 0, True)
+    entry = TableIntervalLedger(world.engine).get("s", start, "d", "a")
+    assert entry is not None
+    assert (entry.state, entry.published_rows, entry.reason is not None) == (IntervalState.DISCARDED, 0, True)
     assert sum(world.published("a").values()) == 2, "of the other interval"
     [of_a] = [one for one in source_status(world.source, world.engine, now=world.now).tables if one.table == "d.a"]
     assert (of_a.discarded_rows, of_a.failed_rows) == (2, 0)
@@ -173,9 +173,9 @@ def test_a_run_in_between_is_not_undone(world: World, deed: Any) -> None:
         pytest.raises(AlreadyRunningError, match="a run has changed the interval"),
     ):
         deed(world.source, world.engine, one, WHO)
-    piece = TableIntervalLedger(world.engine).get("s", one.withheld.piece.start, "d", "a")
-    assert piece is not None
-    assert piece.state is (IntervalState.PENDING if deed is decide.release else IntervalState.PUBLISHED)
+    entry = TableIntervalLedger(world.engine).get("s", one.withheld.table_interval.start, "d", "a")
+    assert entry is not None
+    assert entry.state is (IntervalState.PENDING if deed is decide.release else IntervalState.PUBLISHED)
     world.run(RunRequest())
     world.assert_nothing_is_lost()
     assert world.published("a") == world.committed["a"]
@@ -206,16 +206,16 @@ def test_it_may_die_before_any_write_and_be_done_again(tmp_path: Path, deed: Any
 
 @pytest.mark.parametrize("deed", [decide.release, decide.discard], ids=["released", "discarded"])
 def test_a_backfill_that_fails_again_leaves_a_decision(world: World, deed: Any) -> None:
-    [start, _] = [one.withheld.piece.start for one in found(world)]
+    [start, _] = [one.withheld.table_interval.start for one in found(world)]
     act(world, deed)
     before = left_behind(world)
     world.run(RunRequest(start, start + 2 * PERIOD))
     assert left_behind(world) == before
-    assert (found(world), world.open_pieces()) == ([], [])
+    assert (found(world), world.open_entries()) == ([], [])
     assert not [one for one in source_status(world.source, world.engine, now=world.now).tables if one.failed_rows]
     # What passes by then is published, whatever was decided.
     world.failing = frozenset()
     world.run(RunRequest(start, start + 2 * PERIOD))
-    piece = TableIntervalLedger(world.engine).get("s", start, "d", "a")
-    assert piece is not None
-    assert (piece.state, piece.published_rows) == (IntervalState.PUBLISHED, 2)
+    entry = TableIntervalLedger(world.engine).get("s", start, "d", "a")
+    assert entry is not None
+    assert (entry.state, entry.published_rows) == (IntervalState.PUBLISHED, 2)

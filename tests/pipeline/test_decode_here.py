@@ -137,8 +137,8 @@ def test_memory_and_processors_bound_the_threads(planned: PlanReport) -> None:
     (task, *_) = planned_tasks(planned.run_url)
 
     def of(*sizes: int) -> list[DecodeTask]:
-        pieces = (replace(task.piece, end=task.piece.begin + size, more=()) for size in sizes)
-        return [replace(task, piece=piece) for piece in pieces]
+        planned_slices = (replace(task.planned_slice, end=task.planned_slice.begin + size, more=()) for size in sizes)
+        return [replace(task, planned_slice=planned_slice) for planned_slice in planned_slices]
 
     processors, large = os.cpu_count() or 1, 64 << 20
     need = SLICE_BYTES + BYTES_PER_BYTE * large

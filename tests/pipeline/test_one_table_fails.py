@@ -66,14 +66,14 @@ def test_an_exception_of_one_table_costs_that_table(step: str, kind: type[Except
     with interposed(partial(_failing, kind), BREAKABLE[step]):
         world.run(RunRequest())
     assert {table: sum(world.published(table).values()) for table in "abc"} == {"a": 2, BAD: 0, "c": 2}
-    [piece] = world.open_pieces()
-    assert (piece.table, piece.state) == (
+    [entry] = world.open_entries()
+    assert (entry.table, entry.state) == (
         BAD,
         IntervalState.BLOCKED if step.startswith("plan") else IntervalState.FAILED,
     )
-    assert piece.reason is not None
-    assert kind.__name__ in piece.reason.message
-    assert "secret" not in piece.reason.message
+    assert entry.reason is not None
+    assert kind.__name__ in entry.reason.message
+    assert "secret" not in entry.reason.message
     world.assert_nothing_is_lost()
 
 

@@ -111,8 +111,8 @@ def test_slices_of_runs_hold_the_same_bytes(stream: LandedStream) -> None:
             (record for _, record in records), lambda *_: version, source="s", segment="x", target_bytes=100_000
         )
         assert len(cut.slices) > 1
-        ranges = [(one.begin, one.end) for piece in cut.slices for one in piece.ranges()]
+        ranges = [(one.begin, one.end) for entry in cut.slices for one in entry.ranges()]
         assert all(end == begin for (_, end), (begin, _) in pairwise(ranges))
         bytes_of.append((ranges[0][0], ranges[-1][1]))
-        assert {table.version_id for piece in cut.slices for table in piece.tables} == {1}
+        assert {table.version_id for entry in cut.slices for table in entry.tables} == {1}
     assert bytes_of[0] == bytes_of[1]

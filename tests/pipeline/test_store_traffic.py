@@ -48,9 +48,9 @@ def test_a_slice_reads_its_own_bytes(tmp_path: Path, store: StoreProxy) -> None:
     world = large_world(tmp_path, 300, slice_mb=4)
     report = world.plan(RunRequest())
     plan = read_plan(run_folder(world.source.lake, "s", report.run))
-    decoded = sum(piece.size_bytes for piece in plan.slices)
+    decoded = sum(planned_slice.size_bytes for planned_slice in plan.slices)
     assert len(plan.slices) > 3
-    assert len({piece.segment for piece in plan.slices}) == 1
+    assert len({planned_slice.segment for planned_slice in plan.slices}) == 1
     before = store.read(".binlog")
     world.decode(report)
     assert decoded <= store.read(".binlog") - before <= MOST * decoded
@@ -87,9 +87,11 @@ def test_the_way_of_a_remote_slice_gives_what_a_local_one_gives(tmp_path: Path, 
     world = large_world(tmp_path, 100, slice_mb=1)
     report = world.plan(RunRequest())
     for task in planned_tasks(report.run_url):
-        name = task.piece.segment.rpartition("/")[2]
-        (tmp_path / name).write_bytes(read_file(task.piece.segment) or b"")
-        here = type(task)(type(task.piece)(**{**_fields(task.piece), "segment": str(tmp_path / name)}), str(tmp_path))
+        name = task.planned_slice.segment.rpartition("/")[2]
+        (tmp_path / name).write_bytes(read_file(task.planned_slice.segment) or b"")
+        here = type(task)(
+            type(task.planned_slice)(**{**_fields(task.planned_slice), "segment": str(tmp_path / name)}), str(tmp_path)
+        )
         assert _names(decode_slice_to_files(here)) == _names(decode_slice_to_files(task))
 
 

@@ -52,8 +52,8 @@ def live(world: World, *tables: str) -> None:
 
 def states(world: World) -> dict[str, set[IntervalState]]:
     found: dict[str, set[IntervalState]] = {}
-    for piece in world.open_pieces():
-        found.setdefault(piece.table, set()).add(piece.state)
+    for entry in world.open_entries():
+        found.setdefault(entry.table, set()).add(entry.state)
     return found
 
 

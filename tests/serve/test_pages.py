@@ -71,12 +71,12 @@ def history(store):
 def make_history(store):
     """A history, and an interval of which rows failed."""
     track(store, Stream(), *STATEMENTS)
-    pieces = [
+    table_intervals = [
         TableInterval("s", START, "d", "clients", 120, IntervalState.PUBLISHED, published_rows=120, run=RUN),
         TableInterval("s", START, "d", "lost", 7, IntervalState.FAILED, run=RUN),
     ]
     interval = ClosedInterval("s", START, START + 25 * SECOND, 0, 12, f"{A}:1-12", START)
-    IntervalLedger(store.engine).close(interval, pieces)
+    IntervalLedger(store.engine).close(interval, table_intervals)
     rule = FailedRule(
         "expect_column_values_to_not_be_null",
         "id",

@@ -87,9 +87,9 @@ def _rows(source: str) -> dict[str, list[dict[str, Any]]]:
         start, name = number * STEP, f"t{number % TABLES}"
         marks = {"first_seq": number, "last_seq": number + 1, "gtid_executed": "", "closed_at": 0}
         add("closed_interval", start_at=start, end_at=start + STEP, **marks)
-        piece = {"rows": 1, "published_rows": 1, "history": 1, "changed_at": start}
-        add("table_interval", start_at=start, database_name="", table_name="", state="counted", **piece)
-        add("table_interval", start_at=start, database_name="d", table_name=name, state="published", **piece)
+        entry = {"rows": 1, "published_rows": 1, "history": 1, "changed_at": start}
+        add("table_interval", start_at=start, database_name="", table_name="", state="counted", **entry)
+        add("table_interval", start_at=start, database_name="d", table_name=name, state="published", **entry)
         note = {"delta_version": number // TABLES, "rows": 1, "published_at": start, "details": "{}"}
         add("published_interval", start_at=start, table_name=f"d.{name}", **note)
         details = '{"run":"r"}'

@@ -229,12 +229,12 @@ def test_rows_are_summed_by_the_version_that_decoded_them(engine):
 
 def test_the_newest_intervals_of_a_table_come_first_whatever_became_of_them(engine):
     states = [IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.PENDING, IntervalState.BLOCKED]
-    pieces = [TableInterval("s", start, "d", "t", start, states[start % 4], run="r") for start in range(1, 9)]
+    entries = [TableInterval("s", start, "d", "t", start, states[start % 4], run="r") for start in range(1, 9)]
     others = [
         TableInterval("s", 9, "d", "u", 1, IntervalState.PENDING),
         TableInterval("t", 9, "d", "t", 1, IntervalState.PENDING),
     ]
-    TableIntervalLedger(engine).put([*pieces, *others])
+    TableIntervalLedger(engine).put([*entries, *others])
     found = newest_intervals(engine, "s", ("d", "t"), limit=3)
     assert [(one.start, one.state) for one in found] == [(8, states[0]), (7, states[3]), (6, states[2])]
     failed = newest_intervals(engine, "s", ("d", "t"), states=(IntervalState.FAILED, IntervalState.BLOCKED))

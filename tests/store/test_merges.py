@@ -38,13 +38,13 @@ def close(engine: sa.Engine, number: int, tables: Mapping[str, tuple[int, Interv
     """The interval [10 * number, 10 * number + 10) with rows of some tables, each with a note and a verdict."""
     start = 10 * number
     interval = ClosedInterval("s", start, start + 10, start, start + 10, f"u:1-{start + 10}", closed_at=number)
-    pieces = [
+    entries = [
         TableInterval(
             "s", start, "d", name, rows, state, None, rows if state is PUBLISHED else 0, f"run{number}", number
         )
         for name, (rows, state) in tables.items()
     ]
-    IntervalLedger(engine).close(interval, pieces)
+    IntervalLedger(engine).close(interval, entries)
     for name, (rows, state) in tables.items():
         if state is PUBLISHED:
             details = PublishedDetails("", f"run{number}", (number,), (VersionRows(number % 2, rows, rows * 100),))
@@ -74,10 +74,10 @@ def test_sums_of_what_is_stored(engine: sa.Engine) -> None:
     assert ledger.merge(parts[:3], never)
     whole = ClosedInterval("s", 0, 30, 0, 30, "u:1-30", closed_at=2)
     assert IntervalLedger(engine).all("s") == [whole, parts[3]]
-    pieces = {piece.table: piece for piece in TableIntervalLedger(engine).of_interval("s", 0)}
-    assert pieces["a"] == TableInterval("s", 0, "d", "a", 6, PUBLISHED, None, 6, "run2", 0)
-    assert pieces["b"] == TableInterval("s", 0, "d", "b", 2, PUBLISHED, None, 2, "run1", 1)
-    assert (pieces["u"].rows, pieces["u"].published_rows, pieces["u"].state) == (10, 0, UNWANTED)
+    entries = {entry.table: entry for entry in TableIntervalLedger(engine).of_interval("s", 0)}
+    assert entries["a"] == TableInterval("s", 0, "d", "a", 6, PUBLISHED, None, 6, "run2", 0)
+    assert entries["b"] == TableInterval("s", 0, "d", "b", 2, PUBLISHED, None, 2, "run1", 1)
+    assert (entries["u"].rows, entries["u"].published_rows, entries["u"].state) == (10, 0, UNWANTED)
     assert not TableIntervalLedger(engine).uncounted("s")
     note = PublishedLedger(engine).get("s", 0, "d.a")
     assert note is not None

@@ -88,8 +88,8 @@ def changes_of_table(
         )
         for refusal in cut.refused:
             raise refusal.error
-        for piece in cut.slices:
-            yield from read_slice(piece, near=history.neighbours)
+        for part in cut.slices:
+            yield from read_slice(part, near=history.neighbours)
 
 
 class BinlogRows:
@@ -125,12 +125,12 @@ class BinlogRows:
             rows: The transactions' rows in its batch, in order.
         """
         chain = None if item.is_landed else item.chain()
-        for piece in _pieces(item.batch, rows):
-            if piece.xa is None:
-                yield from self._decode(item.bytes(), piece.ranges, chain)
+        for part in _decoded_parts(item.batch, rows):
+            if part.xa is None:
+                yield from self._decode(item.bytes(), part.ranges, chain)
                 continue
-            yield Watermark(piece.xa.seq)
-            prepared = self._prepared.apply(item, piece.xa)
+            yield Watermark(part.xa.seq)
+            prepared = self._prepared.apply(item, part.xa)
             if prepared is not None:
                 with prepared.open() as binlog:
                     yield from self._decode(binlog, [prepared.range], None)
@@ -160,7 +160,7 @@ class _SameColumns(Mapping[TableName, frozenset[str]]):
         return 0 if self._columns is None else 1
 
 
-class _Piece(Struct, frozen=True):
+class _DecodedPart(Struct, frozen=True):
     """Consecutive transactions of an item that are decoded from one file: the item's file, or the file of a prepared
     transaction."""
 
@@ -170,18 +170,18 @@ class _Piece(Struct, frozen=True):
     """A transaction with an XA mark: if it has rows, they are elsewhere."""
 
 
-def _pieces(batch: TransactionBatch, rows: Ints) -> list[_Piece]:
+def _decoded_parts(batch: TransactionBatch, rows: Ints) -> list[_DecodedPart]:
     """Cuts the transactions at those with an XA mark."""
-    begin, pieces = 0, list[_Piece]()
+    begin, parts = 0, list[_DecodedPart]()
     marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
     for at in marked.tolist():
         if begin < at:
-            pieces.append(_Piece(_ranges(batch, rows[begin:at])))
+            parts.append(_DecodedPart(_ranges(batch, rows[begin:at])))
         begin = at + 1
-        pieces.append(_Piece([], batch.record(int(rows[at]))))
+        parts.append(_DecodedPart([], batch.record(int(rows[at]))))
     if begin < len(rows):
-        pieces.append(_Piece(_ranges(batch, rows[begin:])))
-    return pieces
+        parts.append(_DecodedPart(_ranges(batch, rows[begin:])))
+    return parts
 
 
 def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:

@@ -93,18 +93,18 @@ class _WalkPosition:
 
     def begin(self, start: RangeStart, *, is_piece: bool) -> None:
         """Goes to the beginning of a range."""
-        piece, state = start.range, self.state
-        state.seq = piece.first_seq - 1 if piece.inside is None else piece.first_seq
-        state.row = piece.first_row
-        state.clock = piece.clock
+        file_range, state = start.range, self.state
+        state.seq = file_range.first_seq - 1 if file_range.inside is None else file_range.first_seq
+        state.row = file_range.first_row
+        state.clock = file_range.clock
         state.sid = -1
         state.statement += 1
-        state.position = piece.binlog_pos
-        state.delta = piece.binlog_pos - piece.begin
+        state.position = file_range.binlog_pos
+        state.delta = file_range.binlog_pos - file_range.begin
         state.is_piece = is_piece
         state.place = start.state
-        if piece.inside:
-            gtid = Gtid.parse(piece.inside)
+        if file_range.inside:
+            gtid = Gtid.parse(file_range.inside)
             state.sid, state.gno = self.servers.number_of(gtid.sid), gtid.gno
             state.keys = self.servers.count
 

@@ -122,7 +122,7 @@ def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
 class ReadSlice(Protocol):
     """Reads the rows of a planned slice; tasks that share nothing do this."""
 
-    def __call__(self, piece: Slice, /) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    def __call__(self, planned_slice: Slice, /) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
         """The rows of the slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
 
         Raises:

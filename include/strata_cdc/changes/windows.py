@@ -123,8 +123,8 @@ def read_windows(
         StrataError: The bytes after the last window are not events, or a payload does not inflate; with the offset.
     """
     reader = _WindowReader(binlog, chain, pace or FlushPace())
-    for piece in ranges:
-        yield from reader.read_windows(piece)
+    for file_range in ranges:
+        yield from reader.read_windows(file_range)
 
 
 class _WindowReader:
@@ -139,30 +139,30 @@ class _WindowReader:
         self._unflushed = 0
         """Bytes of earlier ranges since the last flush point."""
 
-    def read_windows(self, piece: Range) -> Iterator[Source]:
-        begin, state = piece.begin, State.BETWEEN
-        if piece.inside is not None:
-            begin, state = self._behind_gtid(piece)
-        yield RangeStart(piece, state, tuple(map(self._body_at, piece.table_maps)))
-        chain = self._chain_of(piece, begin)
+    def read_windows(self, file_range: Range) -> Iterator[Source]:
+        begin, state = file_range.begin, State.BETWEEN
+        if file_range.inside is not None:
+            begin, state = self._behind_gtid(file_range)
+        yield RangeStart(file_range, state, tuple(map(self._body_at, file_range.table_maps)))
+        chain = self._chain_of(file_range, begin)
         flushed = begin
-        for index in self._indexes(begin, piece.end):
+        for index in self._indexes(begin, file_range.end):
             yield from self._checked(index, chain)
             if self._pace.is_due(self._unflushed + index.next - flushed):
                 yield FlushPoint()
                 # Not earlier: gathering the cells of rows reads the pages again.
                 forget_pages(self._binlog.buffer, flushed, index.next)
                 flushed, self._unflushed = index.next, 0
-        self._unflushed += piece.end - flushed
+        self._unflushed += file_range.end - flushed
 
-    def _behind_gtid(self, piece: Range) -> tuple[int, State]:
+    def _behind_gtid(self, file_range: Range) -> tuple[int, State]:
         """Offset after the GTID of a prepared transaction, whose rows belong to its XA COMMIT, and the state there."""
-        self._binlog.load(piece.begin, min(piece.begin + HEADER_BYTES, piece.end))
-        index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
+        self._binlog.load(file_range.begin, min(file_range.begin + HEADER_BYTES, file_range.end))
+        index = index_events(self._binlog.buffer, file_range.begin, file_range.end, self._binlog.format, 1)
         head = int(index.types[0]) if len(index) else -1
         # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
         state = State.HEADED if head in GTID_EVENTS or head == EventType.QUERY else State.INSIDE
-        return (index.next if head in GTID_EVENTS else piece.begin), state
+        return (index.next if head in GTID_EVENTS else file_range.begin), state
 
     def _body_at(self, offset: int) -> bytes:
         binlog = self._binlog
@@ -171,11 +171,11 @@ class _WindowReader:
         binlog.load(offset, index.next)
         return self._window(index, 0, len(index)).body(0)
 
-    def _chain_of(self, piece: Range, at: int) -> EventChain:
+    def _chain_of(self, file_range: Range, at: int) -> EventChain:
         """Where a range's events must lie, from offset `at` on."""
         if self._chain is None:
-            return chain_of(self._binlog, at, piece.binlog_pos + at - piece.begin)
-        return self._chain if piece.inside is None else chain_of(self._binlog, at)
+            return chain_of(self._binlog, at, file_range.binlog_pos + at - file_range.begin)
+        return self._chain if file_range.inside is None else chain_of(self._binlog, at)
 
     def _indexes(self, at: int, end: int) -> Iterator[EventIndex]:
         window = size = self._pace.limits.window_bytes

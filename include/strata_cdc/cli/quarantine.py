@@ -68,7 +68,7 @@ def list_all(
         shown.add_column(title, justify="right")
     shown.add_column("reason")
     for entry in entries:
-        table_interval = entry.withheld.piece
+        table_interval = entry.withheld.table_interval
         numbers = (f"{entry.withheld.rows:,}", f"{entry.kept_rows:,}")
         reasons = ", ".join(entry.withheld.reasons)
         shown.add_row(
@@ -256,7 +256,7 @@ def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_
 
 
 def _line(entry: InQuarantine) -> _Line:
-    interval = entry.withheld.piece
+    interval = entry.withheld.table_interval
     return _Line(
         database=interval.database,
         table=interval.table,
@@ -281,7 +281,7 @@ def _files(entry: InQuarantine) -> tuple[str, ...]:
 
 
 def _is_about(decision: Decision, entry: InQuarantine) -> bool:
-    interval = entry.withheld.piece
+    interval = entry.withheld.table_interval
     mine = (interval.start, interval.database, interval.table)
     return (decision.start_at, decision.database_name, decision.table_name) == mine
 
@@ -294,7 +294,7 @@ def _decisions_of(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
 
 
 def _print(source: Source, entry: InQuarantine, line: _Shown) -> None:
-    interval = entry.withheld.piece
+    interval = entry.withheld.table_interval
     rows = f"{counted(line.rows, 'row')} {interval.state}, {line.kept_rows:,} kept"
     say(f"{interval.name}, {line.start} to {line.end}: {rows}")
     if interval.reason:

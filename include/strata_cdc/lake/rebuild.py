@@ -194,14 +194,14 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
     _verify(source, engine)
     ledger = LakeLedger(engine)
     lake, now = read_mark(source) or str(uuid4()), now_micros()
-    gone = [(piece.start, piece.full_name) for piece in (*plan.again, *plan.lost)]
+    gone = [(entry.start, entry.full_name) for entry in (*plan.again, *plan.lost)]
     pending = [
-        replace(piece, state=IntervalState.PENDING, reason=None, published_rows=0, changed_at=now)
-        for piece in plan.again
+        replace(entry, state=IntervalState.PENDING, reason=None, published_rows=0, changed_at=now)
+        for entry in plan.again
     ]
     held = [
-        replace(piece, state=IntervalState.BLOCKED, reason=_lost(source), published_rows=0, changed_at=now)
-        for piece in plan.lost
+        replace(entry, state=IntervalState.BLOCKED, reason=_lost(source), published_rows=0, changed_at=now)
+        for entry in plan.lost
     ]
     ledger.replace(source.name, lake, gone, (*pending, *held), now=now)
     write_mark(source, engine, lake)
@@ -235,17 +235,17 @@ def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[lis
     begins = {interval.start: interval.first_seq for interval in IntervalLedger(engine).all(source.name)}
     again: list[TableInterval] = []
     lost: list[TableInterval] = []
-    for piece in TableIntervalLedger(engine).select(source.name, _KEPT):
-        note = notes.get((piece.start, piece.full_name))
-        was_refused = piece.reason is not None and piece.reason.error == LostTableError.__name__
+    for entry in TableIntervalLedger(engine).select(source.name, _KEPT):
+        note = notes.get((entry.start, entry.full_name))
+        was_refused = entry.reason is not None and entry.reason.error == LostTableError.__name__
         if note is None and not was_refused:
             continue
-        name = TableName(piece.database, piece.table)
+        name = TableName(entry.database, entry.table)
         if name not in versions:
             output = open_changes(source.lake, source.name, name)
             versions[name] = -1 if output is None else output.version
         if was_refused or (note is not None and versions[name] < note.delta_version):
-            (again if begins[piece.start] + 1 >= first_seq else lost).append(piece)
+            (again if begins[entry.start] + 1 >= first_seq else lost).append(entry)
     return again, lost
 
 

@@ -51,7 +51,7 @@ from strata_cdc.store.database import open_store, writing
 from strata_cdc.store.decisions import DecisionLedger
 from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger, store_note
 from strata_cdc.store.owned import owners, require_closed
-from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger, store_piece
+from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger, store_table_interval
 from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome, store_verdicts
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.ticdc.land_settings import land_sink_source
@@ -269,11 +269,11 @@ def _raise_if_done_elsewhere(engine: sa.Engine, publication: Publication) -> Non
     """Two processes may do the same run; one deletes the staged files while the other has not published them yet."""
     if publication.is_cleared:
         raise _DoneElsewhereError
-    plan, pieces = publication.plan, TableIntervalLedger(engine)
+    plan, table_intervals = publication.plan, TableIntervalLedger(engine)
     published = (IntervalState.PUBLISHED, plan.run, plan.history)
     for planned in plan.tables:
-        piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
-        if piece is None or (piece.state, piece.run, piece.history) != published:
+        table_interval = table_intervals.get(plan.source, planned.interval, planned.database, planned.table)
+        if table_interval is None or (table_interval.state, table_interval.run, table_interval.history) != published:
             return
     if publication.lacks_files():
         raise _DoneElsewhereError
@@ -316,7 +316,7 @@ _WITHHELD = (IntervalState.FAILED, IntervalState.BLOCKED)
 
 def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
     """The outcome of a run that is published and cleared: the same that publishing it again would return."""
-    plan, pieces, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
+    plan, table_intervals, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
     ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
     verdicts = {
         (verdict.start, verdict.table): verdict.outcome
@@ -324,16 +324,16 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
     }
     owner = owners(IntervalLedger(engine).all(plan.source))
     for planned in plan.tables:
-        piece = pieces.get(plan.source, owner(planned.interval), planned.database, planned.table)
-        if piece is None or piece.state is not IntervalState.PUBLISHED:
+        table_interval = table_intervals.get(plan.source, owner(planned.interval), planned.database, planned.table)
+        if table_interval is None or table_interval.state is not IntervalState.PUBLISHED:
             raise Usage(
                 f"the run was published and its staged files were cleared; {planned.name} is "
-                f"{piece.state if piece else 'not in the ledger'} since",
+                f"{table_interval.state if table_interval else 'not in the ledger'} since",
                 source=plan.source,
                 table=planned.name,
                 remedy=f"`strata plan --source {plan.source} --failed` takes what is not published.",
             )
-        entry = published.get(plan.source, piece.start, planned.full_name)
+        entry = published.get(plan.source, table_interval.start, planned.full_name)
         tables = () if entry is None else (_table_of(planned.name, entry, ends, verdicts),)
         yield TableOutcome(planned, IntervalState.PUBLISHED, tables)
 
@@ -377,7 +377,7 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     before = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
     # Tables without a new commit are as they were.
     rows = outcome.published_rows if outcome.published or before is None else before.published_rows
-    piece = TableInterval(
+    table_interval = TableInterval(
         source=plan.source,
         start=planned.interval,
         database=planned.database,
@@ -396,7 +396,7 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
             details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions, table.by_version)
             version = (planned.full_name, table.delta_version, table.rows)
             store_note(connection, PublishedInterval(plan.source, table.interval, *version, now, details))
-        store_piece(connection, piece)
+        store_table_interval(connection, table_interval)
 
 
 def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tell: Tell = warn) -> MirrorReport:
@@ -451,16 +451,18 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     ledger = TableIntervalLedger(engine)
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [
-        (piece, piece.reason)
-        for piece in ledger.select(source, (IntervalState.FAILED, IntervalState.BLOCKED))
-        if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
+        (table_interval, table_interval.reason)
+        for table_interval in ledger.select(source, (IntervalState.FAILED, IntervalState.BLOCKED))
+        if (table_interval.start, table_interval.database, table_interval.table) in mine
+        and table_interval.run == run
+        and table_interval.reason is not None
     ]
     if not left:
         raise_if_lost(lost_tables_if_due(configured, engine))
         return
     worst, reason = min(left, key=lambda pair: (pair[0].state is not IntervalState.FAILED, pair[0].start))
-    rows = sum(piece.rows - piece.published_rows for piece, _ in left)
-    tables = sorted({piece.name for piece, _ in left})
+    rows = sum(table_interval.rows - table_interval.published_rows for table_interval, _ in left)
+    tables = sorted({table_interval.name for table_interval, _ in left})
     kind = ChecksFailedError if worst.state is IntervalState.FAILED else SchemaGapError
     raise kind(
         f"{counted(rows, 'row') if rows else 'rows'} of {', '.join(tables[:5])}"

@@ -276,7 +276,7 @@ class GtidSetBuilder:
 
 def _parse_part(part: str, spans_by_sid: dict[Sid, list[Span]]) -> None:
     """One `UUID:...` of a set; a tag holds for the ranges that follow it, until the next tag."""
-    uuid, _, ranges = (piece.strip() for piece in part.partition(":"))
+    uuid, _, ranges = (item.strip() for item in part.partition(":"))
     if braces := _BRACES.fullmatch(uuid):
         uuid = braces[1]
     if not _UUID.fullmatch(uuid):
@@ -297,10 +297,10 @@ def _parse_part(part: str, spans_by_sid: dict[Sid, list[Span]]) -> None:
 def _parse_ranges(ranges: str, uuid: str, spans_by_sid: dict[Sid, list[Span]]) -> None:
     """Reads what follows a UUID, range by range and tag by tag."""
     spans = spans_by_sid[Sid(uuid)]
-    for piece in map(str.strip, ranges.split(":")):
-        low, dash, high = piece.partition("-")
+    for item in map(str.strip, ranges.split(":")):
+        low, dash, high = item.partition("-")
         if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
-            numbers = _RANGE.fullmatch(piece)
+            numbers = _RANGE.fullmatch(item)
             low, high = (numbers[1], numbers[2]) if numbers else ("", "")
         if low:
             # Python parses no number of more than 4,300 digits.
@@ -308,13 +308,13 @@ def _parse_ranges(ranges: str, uuid: str, spans_by_sid: dict[Sid, list[Span]]) -
             first = 0 if is_long else int(low)
             last = int(high) if high and not is_long else first
             if not 1 <= first <= MAX_GNO or last > MAX_GNO:
-                raise InvalidGtidSetError(f"{piece[:60]!r} is outside 1-{MAX_GNO}, in the GTID set of {uuid}")
+                raise InvalidGtidSetError(f"{item[:60]!r} is outside 1-{MAX_GNO}, in the GTID set of {uuid}")
             if first <= last:
                 spans.append((first, last))
-        elif _TAG.fullmatch(piece):
-            spans = spans_by_sid.setdefault(Sid(uuid, piece.lower()), [])
+        elif _TAG.fullmatch(item):
+            spans = spans_by_sid.setdefault(Sid(uuid, item.lower()), [])
         else:
-            raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
+            raise InvalidGtidSetError(f"{item!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
 
 
 def _shared_ends(own: Sequence[Span], other: Sequence[Span]) -> tuple[int, int]:

@@ -224,7 +224,7 @@ def _crossed(withheld_intervals: Sequence[WithheldInterval]) -> tuple[RowsAcross
     for interval in withheld_intervals:
         for error, count in interval.aside():
             if error.crossing is not None:
-                key = (interval.piece.name, error.crossing.ddl, error.crossing.quadrant)
+                key = (interval.table_interval.name, error.crossing.ddl, error.crossing.quadrant)
                 rows[key] += count
                 newest[key] = (error.place, error.crossing.made_at)
     return tuple(RowsAcross(*key, rows[key], *newest[key]) for key in sorted(rows))
@@ -238,7 +238,7 @@ def _complete_until(landing: LandState) -> int:
 def _judged_rows(withheld_interval: WithheldInterval) -> int:
     """Rows that were decoded and checked, without those that are published."""
     return (
-        max(0, withheld_interval.verdict.details.rows - withheld_interval.piece.published_rows)
+        max(0, withheld_interval.verdict.details.rows - withheld_interval.table_interval.published_rows)
         if withheld_interval.verdict
         else 0
     )
@@ -282,8 +282,8 @@ def _tables(
     }
     reasons: dict[str, str] = {}
     for interval in withheld_intervals:
-        if interval.piece.reason:
-            reasons.setdefault(interval.piece.name, interval.piece.reason.message)
+        if interval.table_interval.reason:
+            reasons.setdefault(interval.table_interval.name, interval.table_interval.reason.message)
     counts = _reasons(withheld_intervals)
     by_table: dict[str, list[StateTotal]] = {}
     for total in totals:
@@ -315,8 +315,8 @@ def _reasons(withheld_intervals: Sequence[WithheldInterval]) -> dict[str, tuple[
     intervals, rows = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for withheld_interval in withheld_intervals:
         for reason in withheld_interval.reasons:
-            intervals[withheld_interval.piece.name, reason] += 1
-            rows[withheld_interval.piece.name, reason] += withheld_interval.rows
+            intervals[withheld_interval.table_interval.name, reason] += 1
+            rows[withheld_interval.table_interval.name, reason] += withheld_interval.rows
     statuses: dict[str, list[ReasonStatus]] = {}
     for (table, reason), count in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
         statuses.setdefault(table, []).append(ReasonStatus(reason, intervals[table, reason], count))

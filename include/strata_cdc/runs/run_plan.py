@@ -113,7 +113,8 @@ def encode_plan(plan: RunPlan) -> bytes:
         return _StoredVersion(value.version_id, value.database, value.table, definitions.number(value.definition))
 
     slices = [
-        _StoredSlice(**asdict(piece) | {"tables": tuple(map(tables.number, piece.tables))}) for piece in plan.slices
+        _StoredSlice(**asdict(planned_slice) | {"tables": tuple(map(tables.number, planned_slice.tables))})
+        for planned_slice in plan.slices
     ]
     changed = {
         "slices": tuple(slices),
@@ -135,7 +136,8 @@ def _from_stored(content: bytes) -> RunPlan:
     # Each table is one value, whatever the number of slices that have it.
     tables = _versions(stored.slice_tables, stored.definitions)
     slices = [
-        PlannedSlice(**asdict(piece) | {"tables": tuple(tables[at] for at in piece.tables)}) for piece in stored.slices
+        PlannedSlice(**asdict(planned_slice) | {"tables": tuple(tables[at] for at in planned_slice.tables)})
+        for planned_slice in stored.slices
     ]
     versions = _versions(stored.versions, stored.definitions)
     given = {name: getattr(stored, name) for name in RunPlan.__struct_fields__}

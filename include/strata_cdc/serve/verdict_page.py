@@ -36,7 +36,7 @@ class TableFindings(Struct, frozen=True):
     """One table in one interval."""
 
     verdict: StoredVerdict
-    piece: TableInterval | None
+    table_interval: TableInterval | None
     """What became of its rows; None for the interval as a whole, and for what the ledger does not have."""
     decisions: tuple[Decision, ...] = ()
     """What people decided on rows of it that were withheld."""
@@ -44,7 +44,10 @@ class TableFindings(Struct, frozen=True):
     @property
     def is_withheld(self) -> bool:
         """Whether rows of it wait for somebody."""
-        return self.piece is not None and self.piece.state in {IntervalState.FAILED, IntervalState.BLOCKED}
+        return self.table_interval is not None and self.table_interval.state in {
+            IntervalState.FAILED,
+            IntervalState.BLOCKED,
+        }
 
 
 class VerdictView(Struct, frozen=True):

@@ -120,7 +120,7 @@ class ChangesReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The slices."""
-        return [InputPartition(piece) for piece in self._source.slices()]
+        return [InputPartition(planned_slice) for planned_slice in self._source.slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a slice.
@@ -128,11 +128,11 @@ class ChangesReader(DataSourceReader):
         Raises:
             StrataError: A row cannot be decoded.
         """
-        piece: PlannedSlice | None = partition.value
-        if piece is None:
+        planned_slice: PlannedSlice | None = partition.value
+        if planned_slice is None:
             return
         own = frozenset(own_name(name).lower() for name in own_columns(self._schema))
-        for step in read_slice(piece, {table.name: own for table in piece.tables}):
+        for step in read_slice(planned_slice, {table.name: own for table in planned_slice.tables}):
             if not isinstance(step, ChangeBatch):
                 # Rows that a run would withhold, or rows that are not in the log.
                 raise step.error

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from strata_cdc.store.database import Ledger, upsert, writing
-from strata_cdc.store.table_intervals import IntervalState, same_piece, store_piece
+from strata_cdc.store.table_intervals import IntervalState, same_table_interval, store_table_interval
 from strata_cdc.store.tables import quarantine_decision
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ class DecisionLedger(Ledger):
             stored, and what a release has committed is pending again, so that the next run replaces its rows.
         """
         with writing(self._engine) as connection:
-            now = same_piece(connection, before)
+            now = same_table_interval(connection, before)
             if now == before:
-                store_piece(connection, after)
+                store_table_interval(connection, after)
                 _put(connection, decision)
                 return True
             if now is not None and decision.verb is Verb.RELEASE:
-                store_piece(connection, replace(now, state=IntervalState.PENDING, reason=None))
+                store_table_interval(connection, replace(now, state=IntervalState.PENDING, reason=None))
             return False
 
     def select(self, source: str, start: int | None = None) -> list[Decision]:
@@ -79,16 +79,16 @@ class DecisionLedger(Ledger):
             query = query.where(columns.start_at == start)
         return [_from_row(row) for row in self._rows(query)]
 
-    def is_decided(self, piece: TableInterval) -> bool:
+    def is_decided(self, entry: TableInterval) -> bool:
         """Whether a table's part of an interval is still as a decision on its run has left it."""
         if (
-            piece.state not in {IntervalState.PUBLISHED, IntervalState.DISCARDED, IntervalState.BLOCKED}
-            or piece.run is None
+            entry.state not in {IntervalState.PUBLISHED, IntervalState.DISCARDED, IntervalState.BLOCKED}
+            or entry.run is None
         ):
             return False
         columns = quarantine_decision.c
-        key = (columns.source == piece.source) & (columns.start_at == piece.start) & (columns.run == piece.run)
-        key &= (columns.database_name == piece.database) & (columns.table_name == piece.table)
+        key = (columns.source == entry.source) & (columns.start_at == entry.start) & (columns.run == entry.run)
+        key &= (columns.database_name == entry.database) & (columns.table_name == entry.table)
         return bool(self._rows(sa.select(columns.run).where(key & columns.done_at.is_not(None))))
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from strata_cdc.store.database import Ledger, insert_if_absent, reading, writing
-from strata_cdc.store.table_intervals import store_piece
+from strata_cdc.store.table_intervals import store_table_interval
 from strata_cdc.store.tables import closed_interval, published_interval, source_lake, tracked_file, tracked_position
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class LakeLedger(Ledger):
                 same_note = (notes.source == source) & (notes.start_at == start) & (notes.table_name == table)
                 connection.execute(published_interval.delete().where(same_note))
             for interval in intervals:
-                store_piece(connection, interval)
+                store_table_interval(connection, interval)
             connection.execute(source_lake.delete().where(same))
             connection.execute(source_lake.insert().values(source=source, lake=lake, noticed_at=now, written=0))
 

@@ -93,16 +93,16 @@ class MergeLedger(Ledger):
         """The intervals that start in a span of time (microseconds UTC, half-open), in order."""
         with reading(self._engine) as connection:
             # The marks last: what is read before may be of shorter intervals, and then counts as not settled.
-            pieces = _started(connection, table_interval, source, begin, end)
+            entries = _started(connection, table_interval, source, begin, end)
             decisions = {row.start_at for row in _started(connection, quarantine_decision, source, begin, end)}
             intervals = [_marks(row) for row in _started(connection, closed_interval, source, begin, end)]
         states: dict[int, dict[tuple[str, str], str]] = {}
         rows: dict[int, int] = {}
-        for piece in pieces:
-            if piece.state == _COUNTED:
-                rows[piece.start_at] = piece.rows
+        for entry in entries:
+            if entry.state == _COUNTED:
+                rows[entry.start_at] = entry.rows
             else:
-                states.setdefault(piece.start_at, {})[piece.database_name, piece.table_name] = piece.state
+                states.setdefault(entry.start_at, {})[entry.database_name, entry.table_name] = entry.state
         return [
             MergeCandidate(
                 interval,
@@ -135,21 +135,21 @@ class MergeLedger(Ledger):
             stored = _rows(connection, closed_interval, first, last)
             if [tuple(row) for row in stored] != [astuple(interval) for interval in intervals]:
                 return False
-            pieces = _rows(connection, table_interval, first, last)
-            if _rows(connection, quarantine_decision, first, last) or not _are_settled(pieces, len(stored), is_wanted):
+            entries = _rows(connection, table_interval, first, last)
+            if _rows(connection, quarantine_decision, first, last) or not _are_settled(entries, len(stored), is_wanted):
                 return False
             marks = replace(
                 last, start=first.start, first_seq=first.first_seq, closed_at=max(row.closed_at for row in stored)
             )
             _replace(connection, closed_interval, first, last, [_of_marks(marks)])
-            _replace(connection, table_interval, first, last, _merged(first.start, pieces, _PIECE_KEY, _merged_pieces))
+            _replace(connection, table_interval, first, last, _merged(first.start, entries, _TABLE_KEY, _merged_pieces))
             notes = _merged(
                 first.start, _rows(connection, published_interval, first, last), ("table_name",), _merged_notes
             )
             _replace(connection, published_interval, first, last, notes)
             judged = _merged(first.start, _rows(connection, verdict, first, last), ("table_name",), _merged_verdicts)
             _replace(connection, verdict, first, last, judged)
-            published = {(row.database_name, row.table_name) for row in pieces if row.published_rows}
+            published = {(row.database_name, row.table_name) for row in entries if row.published_rows}
             waiting = [FileMerge(first.source, first.start, *name, last.end) for name in sorted(published)]
             names = FileMerge.__struct_fields__
             rows = [dict(zip(names, astuple(file_merge_), strict=True)) for file_merge_ in waiting]
@@ -192,7 +192,7 @@ class MergeLedger(Ledger):
         return [FileMerge(*row) for row in self._rows(query)]
 
 
-_PIECE_KEY = ("database_name", "table_name")
+_TABLE_KEY = ("database_name", "table_name")
 
 
 def _is_same(given: FileMerge) -> sa.ColumnElement[bool]:
@@ -223,14 +223,14 @@ def _replace(
         connection.execute(table.insert(), list(rows))
 
 
-def _are_settled(pieces: Iterable[sa.Row[Any]], intervals: int, is_wanted: Callable[[str, str], bool]) -> bool:
+def _are_settled(entries: Iterable[sa.Row[Any]], intervals: int, is_wanted: Callable[[str, str], bool]) -> bool:
     states: dict[tuple[str, str], set[str]] = {}
     counted = 0
-    for piece in pieces:
-        if piece.state == _COUNTED:
+    for entry in entries:
+        if entry.state == _COUNTED:
             counted += 1
         else:
-            states.setdefault((piece.database_name, piece.table_name), set()).add(piece.state)
+            states.setdefault((entry.database_name, entry.table_name), set()).add(entry.state)
     if counted != intervals or any(
         len(table_states) > 1 or not table_states <= _SETTLED for table_states in states.values()
     ):

@@ -107,13 +107,13 @@ class TableIntervalLedger(Ledger):
         query = sa.select(marks.start_at).where((marks.source == source) & marks.start_at.not_in(counted))
         return [int(start) for (start,) in self._rows(query.order_by(marks.start_at))]
 
-    def count(self, source: str, start: int, pieces: Sequence[TableInterval], *, now: int) -> None:
+    def count(self, source: str, start: int, entries: Sequence[TableInterval], *, now: int) -> None:
         """Stores the rows of an interval that was closed without them; does nothing if another process has done it."""
         with writing(self._engine) as connection:
             columns = table_interval.c
             there = (columns.source == source) & (columns.start_at == start) & (columns.state == _COUNTED)
             if connection.execute(sa.select(columns.rows).where(there).with_for_update()).first() is None:
-                insert_counted(connection, source, start, pieces, now=now)
+                insert_counted(connection, source, start, entries, now=now)
 
     def select(
         self,
@@ -189,11 +189,11 @@ class TableIntervalLedger(Ledger):
         """All tables of one interval, by name."""
         return self.select(source, tuple(IntervalState), starts=(start, start + 1))
 
-    def put(self, pieces: Iterable[TableInterval]) -> None:
+    def put(self, entries: Iterable[TableInterval]) -> None:
         """Replaces former states by new ones, all or none."""
         with writing(self._engine) as connection:
-            for piece in pieces:
-                store_piece(connection, piece)
+            for entry in entries:
+                store_table_interval(connection, entry)
 
     def follow_settings(
         self,
@@ -263,28 +263,28 @@ class TableIntervalLedger(Ledger):
 _KEY = table_interval.primary_key.columns
 
 
-def same_piece(connection: sa.Connection, piece: TableInterval) -> TableInterval | None:
+def same_table_interval(connection: sa.Connection, entry: TableInterval) -> TableInterval | None:
     """The present state of the same table and interval, locked until the transaction ends."""
-    values = _to_row(piece)
+    values = _to_row(entry)
     same = sa.and_(*(column == values[column.name] for column in _KEY))
     row = connection.execute(sa.select(*table_interval.c).where(same).with_for_update()).first()
     return None if row is None else _from_row(row)
 
 
-def store_piece(connection: sa.Connection, piece: TableInterval) -> None:
+def store_table_interval(connection: sa.Connection, entry: TableInterval) -> None:
     """Replaces a state, in the transaction of the caller."""
-    values = _to_row(piece)
+    values = _to_row(entry)
     upsert(connection, table_interval, {column.name: values[column.name] for column in _KEY}, values)
 
 
 def insert_counted(
-    connection: sa.Connection, source: str, start: int, pieces: Sequence[TableInterval], *, now: int
+    connection: sa.Connection, source: str, start: int, entries: Sequence[TableInterval], *, now: int
 ) -> None:
     """Stores the rows of one interval, in the transaction of the caller; from then on it is counted."""
     whole = TableInterval(
-        source, start, "", "", sum(piece.rows for piece in pieces), IntervalState.PUBLISHED, changed_at=now
+        source, start, "", "", sum(entry.rows for entry in entries), IntervalState.PUBLISHED, changed_at=now
     )
-    rows = [{**_to_row(whole), "state": _COUNTED}, *map(_to_row, pieces)]
+    rows = [{**_to_row(whole), "state": _COUNTED}, *map(_to_row, entries)]
     connection.execute(table_interval.insert(), rows)
 
 
@@ -325,19 +325,19 @@ def _move(
     connection.execute(table_interval.update().where(in_state & table).values(state=str(after)))
 
 
-def _to_row(piece: TableInterval) -> dict[str, Any]:
+def _to_row(entry: TableInterval) -> dict[str, Any]:
     return {
-        "source": piece.source,
-        "start_at": piece.start,
-        "database_name": piece.database,
-        "table_name": piece.table,
-        "rows": piece.rows,
-        "state": str(piece.state),
-        "reason": to_column(piece.reason) if piece.reason else None,
-        "published_rows": piece.published_rows,
-        "run": piece.run,
-        "history": piece.history,
-        "changed_at": piece.changed_at,
+        "source": entry.source,
+        "start_at": entry.start,
+        "database_name": entry.database,
+        "table_name": entry.table,
+        "rows": entry.rows,
+        "state": str(entry.state),
+        "reason": to_column(entry.reason) if entry.reason else None,
+        "published_rows": entry.published_rows,
+        "run": entry.run,
+        "history": entry.history,
+        "changed_at": entry.changed_at,
     }
 
 

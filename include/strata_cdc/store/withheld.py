@@ -29,7 +29,7 @@ def _error_of(rule: FailedRule) -> ErrorFacts:
 class WithheldInterval(Struct, frozen=True):
     """One table's part of one interval with rows that are withheld."""
 
-    piece: TableInterval
+    table_interval: TableInterval
     """Its state is FAILED or HELD."""
     failures: tuple[FailedRule, ...]
     """The failed rules in the verdict of its run, errors first; none if nothing was checked."""
@@ -39,7 +39,7 @@ class WithheldInterval(Struct, frozen=True):
     @property
     def rows(self) -> int:
         """Rows that are not published."""
-        return self.piece.rows - self.piece.published_rows
+        return self.table_interval.rows - self.table_interval.published_rows
 
     def aside(self) -> list[tuple[ErrorFacts, int]]:
         """Why the decoder put rows into quarantine, and how many."""
@@ -49,29 +49,39 @@ class WithheldInterval(Struct, frozen=True):
     def reasons(self) -> tuple[str, ...]:
         """The reasons, each a name: of a check that failed, or of an error."""
         checks = [rule.check for rule in self.failures if rule.severity == "error"]
-        if self.piece.state is IntervalState.FAILED and checks:
+        if self.table_interval.state is IntervalState.FAILED and checks:
             return tuple(dict.fromkeys(checks))
-        known = [self.piece.reason.error] if self.piece.reason else []
+        known = [self.table_interval.reason.error] if self.table_interval.reason else []
         aside = [error.error for error, _ in self.aside()]
         return tuple(sorted({*known, *aside})) or ("unknown",)
 
 
 def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
     """All table intervals of a source that wait for a person, in order of time and table."""
-    pieces = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.BLOCKED))
-    stored = VerdictLedger(engine).select(source, {piece.start for piece in pieces}) if pieces else []
+    table_intervals = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.BLOCKED))
+    stored = (
+        VerdictLedger(engine).select(source, {table_interval.start for table_interval in table_intervals})
+        if table_intervals
+        else []
+    )
     verdicts = {(stored_verdict.start, stored_verdict.table): stored_verdict for stored_verdict in stored}
     return [
-        _withheld(piece, verdicts.get((piece.start, piece.full_name)), verdicts.get((piece.start, "")))
-        for piece in pieces
+        _withheld(
+            table_interval,
+            verdicts.get((table_interval.start, table_interval.full_name)),
+            verdicts.get((table_interval.start, "")),
+        )
+        for table_interval in table_intervals
     ]
 
 
-def _withheld(piece: TableInterval, own: StoredVerdict | None, whole: StoredVerdict | None) -> WithheldInterval:
+def _withheld(
+    table_interval: TableInterval, own: StoredVerdict | None, whole: StoredVerdict | None
+) -> WithheldInterval:
     of_run: Sequence[StoredVerdict] = [
-        verdict for verdict in (own, whole) if verdict is not None and verdict.details.run == piece.run
+        verdict for verdict in (own, whole) if verdict is not None and verdict.details.run == table_interval.run
     ]
     failures = sorted(
         (rule for verdict in of_run for rule in verdict.details.failures), key=lambda rule: rule.severity != "error"
     )
-    return WithheldInterval(piece, tuple(failures), own if own in of_run else None)
+    return WithheldInterval(table_interval, tuple(failures), own if own in of_run else None)

@@ -47,12 +47,12 @@ def rename_columns(content: bytes, names: Mapping[str, str]) -> tuple[Any, ...]:
     end = len(content) - 8
     begin = end - int.from_bytes(content[end : end + 4], "little")
     footer = memoryview(content)[begin:end]
-    pieces: list[Any] = []
+    parts: list[Any] = []
     at = 0
     for text, new in sorted(_exchanges(_Reader(footer).struct(), names), key=lambda pair: pair[0].start):
-        pieces += [footer[at : text.start], _varint(len(new)), new]
+        parts += [footer[at : text.start], _varint(len(new)), new]
         at = text.end
-    renamed = b"".join((*pieces, footer[at:]))
+    renamed = b"".join((*parts, footer[at:]))
     return memoryview(content)[:begin], renamed, len(renamed).to_bytes(4, "little"), _MAGIC
 
 

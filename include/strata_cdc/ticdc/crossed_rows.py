@@ -102,7 +102,7 @@ def crossed_in(slices: Iterable[Slice], first_seq: int, last_seq: int) -> list[C
         LakeUnavailableError: The storage does not answer.
     """
     totals: dict[tuple[str, str, str, str], CrossedTotal] = {}
-    for url in sorted({piece.segment for piece in slices if has_rows(piece.segment)}):
+    for url in sorted({planned_slice.segment for planned_slice in slices if has_rows(planned_slice.segment)}):
         for crossed in SegmentRows(segment_at(url)).contents.crossed:
             if first_seq <= crossed.seq <= last_seq:
                 key = (crossed.database, crossed.table, crossed.kind, crossed.quadrant)

@@ -58,7 +58,7 @@ def why_set_aside(segment: LandedSegment, table: TableName) -> ErrorFacts | None
     return next((part.error for part in parts if part.error and (part.database, part.table) == name), None)
 
 
-def read_sink_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows]:
+def read_sink_slice(planned_slice: Slice) -> Iterator[ChangeBatch | QuarantinedRows]:
     """The rows of a slice of a landed segment with rows, as `ReadSlice`.
 
     Raises:
@@ -66,10 +66,10 @@ def read_sink_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows]:
         SchemaMismatchError: Its rows have other columns than the version that the plan names.
         LakeUnavailableError: The storage does not answer.
     """
-    segment = segment_at(piece.segment)
+    segment = segment_at(planned_slice.segment)
     rows = SegmentRows(segment)
-    tables = {(table.database, table.table): table for table in piece.tables}
-    for part_of in piece.ranges():
+    tables = {(table.database, table.table): table for table in planned_slice.tables}
+    for part_of in planned_slice.ranges():
         first, last = _ordinals(segment, part_of)
         for part in rows.contents.parts:
             table = tables.get((part.database, part.table))

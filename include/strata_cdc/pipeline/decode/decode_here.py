@@ -57,7 +57,7 @@ def decode_here(
         DamagedFileError: The plan is not whole.
     """
     tasks = planned_tasks(run_url)
-    choice = choose_engine(sum(task.piece.size_bytes for task in tasks), settings, why_no_spark)
+    choice = choose_engine(sum(task.planned_slice.size_bytes for task in tasks), settings, why_no_spark)
     chosen(choice)
     if choice.engine is Engine.SPARK:
         return None
@@ -67,7 +67,7 @@ def decode_here(
 
 def threads_for(tasks: Sequence[DecodeTask], memory_bytes: int) -> int:
     """How many threads may decode at once, each one the largest of the slices."""
-    largest = max((task.piece.size_bytes for task in tasks), default=0)
+    largest = max((task.planned_slice.size_bytes for task in tasks), default=0)
     by_memory = memory_bytes // (SLICE_BYTES + BYTES_PER_BYTE * largest)
     return max(1, min(os.cpu_count() or 1, len(tasks), by_memory))
 
@@ -77,14 +77,14 @@ def _decode_all(
 ) -> list[SliceOutcome]:
     stopped = Event()
 
-    def read(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
-        for step in tasks[0].read_slice(piece):
+    def read(planned_slice: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+        for step in tasks[0].read_slice(planned_slice):
             if stopped.is_set():
                 raise _StoppedError("decoding was stopped")
             yield step
 
     # The largest first: the last thread to end has a small one.
-    ordered = sorted(tasks, key=lambda task: -task.piece.size_bytes)
+    ordered = sorted(tasks, key=lambda task: -task.planned_slice.size_bytes)
     outcomes: list[SliceOutcome] = []
     with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
         try:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class DecodeTask(Struct, frozen=True):
     """A slice with all that its task needs to know."""
 
-    piece: PlannedSlice
+    planned_slice: PlannedSlice
     staging: str
     """Folder of the run's staged files, path or URL."""
     changes: str | None = None
@@ -54,10 +54,10 @@ class DecodeTask(Struct, frozen=True):
     plan: tuple[str, str, int] | None = None
     """Where another process finds the task: the run's URL, the plan's digest, the task's number."""
 
-    def read_slice(self, piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    def read_slice(self, planned_slice: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
         """Reads rows of the slice, as `ReadSlice`."""
         run_url = self.staging.rpartition("/")[0]
-        return read_landed_slice(piece, partial(neighbours_of, run_url))
+        return read_landed_slice(planned_slice, partial(neighbours_of, run_url))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickled, it is its number: thousands of tasks have the same definitions."""
@@ -75,7 +75,10 @@ def planned_tasks(run_url: str) -> list[DecodeTask]:
     folder = Folder.open(run_url)
     plan, digest = read_plan(folder), plan_digest(folder)
     staging, changes = folder.join(STAGED), changes_url(plan.lake, plan.source)
-    return [DecodeTask(piece, staging, changes, (run_url, digest, number)) for number, piece in enumerate(plan.slices)]
+    return [
+        DecodeTask(planned_slice, staging, changes, (run_url, digest, number))
+        for number, planned_slice in enumerate(plan.slices)
+    ]
 
 
 def _planned_task(run_url: str, digest: str, number: int) -> DecodeTask:
@@ -109,16 +112,16 @@ def decode_slice_to_files(
         CorruptEventError: With file, offset and GTID; nothing of the slice is to be used.
         LakeUnavailableError: The storage does not answer or is full.
     """
-    piece = task.piece
+    planned_slice = task.planned_slice
     with ChangeWriter(
         task.staging,
-        source=piece.source,
-        interval=piece.interval_start,
-        slice_key=piece.key,
+        source=planned_slice.source,
+        interval=planned_slice.interval_start,
+        slice_key=planned_slice.key,
         limits=limits,
         changes=task.changes,
     ) as writer:
-        for step in (read or task.read_slice)(piece):
+        for step in (read or task.read_slice)(planned_slice):
             if isinstance(step, ChangeBatch):
                 writer.write(step)
             elif isinstance(step, QuarantinedRows):
@@ -142,7 +145,7 @@ def decode_table_by_table(task: DecodeTask, *, read: ReadSlice | None = None) ->
     Raises:
         LakeUnavailableError: The storage does not answer or is full.
     """
-    tables = task.piece.tables
+    tables = task.planned_slice.tables
     # Of some of its tables, a task is no task of the plan.
     task = replace(task, plan=None)
     try:
@@ -153,19 +156,22 @@ def decode_table_by_table(task: DecodeTask, *, read: ReadSlice | None = None) ->
         is_of_events = isinstance(error, CorruptEventError) and error.table is None
         if is_of_events or len(tables) <= 1:
             name = str(tables[0].name) if len(tables) == 1 else None
-            return SliceOutcome(failed=(failed_slice(task.piece, as_strata_error(error, name)),))
+            return SliceOutcome(failed=(failed_slice(task.planned_slice, as_strata_error(error, name)),))
     parts = [
-        decode_table_by_table(replace(task, piece=replace(task.piece, tables=(table,))), read=read) for table in tables
+        decode_table_by_table(replace(task, planned_slice=replace(task.planned_slice, tables=(table,))), read=read)
+        for table in tables
     ]
     return SliceOutcome(
         tuple(file for part in parts for file in part.files), tuple(lost for part in parts for lost in part.failed)
     )
 
 
-def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
+def failed_slice(planned_slice: PlannedSlice, error: StrataError) -> FailedSlice:
     """What is kept of a slice that cannot be decoded: none of its tables' rows of the interval can be published."""
     return FailedSlice(
-        piece.interval_start, tuple((table.database, table.table) for table in piece.tables), error.facts()
+        planned_slice.interval_start,
+        tuple((table.database, table.table) for table in planned_slice.tables),
+        error.facts(),
     )
 
 

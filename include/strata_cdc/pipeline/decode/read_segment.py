@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from strata_cdc.changes.port import ChangeBatch, Hole, Near, QuarantinedRows
 
 
-def read_landed_slice(piece: Slice, near: Near | None = None) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+def read_landed_slice(planned_slice: Slice, near: Near | None = None) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
     """The rows of a slice, as `ReadSlice`; `near` gives the versions next to that of a table, which only errors name.
 
     Raises:
         StrataError: As the way of reading.
     """
-    return read_sink_slice(piece) if has_rows(piece.segment) else read_slice(piece, near=near)
+    return read_sink_slice(planned_slice) if has_rows(planned_slice.segment) else read_slice(planned_slice, near=near)

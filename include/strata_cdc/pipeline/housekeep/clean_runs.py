@@ -159,17 +159,17 @@ def _unsettled(plan: RunPlan, run: str, ledger: _Ledger) -> str | None:
     starts = [planned.interval for planned in plan.tables]
     if not starts:
         return None
-    known = {(piece.start, piece.database, piece.table): piece for piece in ledger.between(min(starts), max(starts))}
+    known = {(entry.start, entry.database, entry.table): entry for entry in ledger.between(min(starts), max(starts))}
     for planned in plan.tables:
-        piece = known.get((ledger.owner(planned.interval), planned.database, planned.table))
+        entry = known.get((ledger.owner(planned.interval), planned.database, planned.table))
         where = f"{planned.name} in the interval of {moment_key(planned.interval)}"
-        if piece is None:
+        if entry is None:
             # A store that was made anew has nothing pending, and has published nothing.
             return f"the ledger does not have {where}"
-        if piece.state is IntervalState.PENDING or (
-            piece.state in {IntervalState.FAILED, IntervalState.BLOCKED} and piece.run == run
+        if entry.state is IntervalState.PENDING or (
+            entry.state in {IntervalState.FAILED, IntervalState.BLOCKED} and entry.run == run
         ):
-            return f"{where} is {piece.state}"
+            return f"{where} is {entry.state}"
     return None
 
 
@@ -177,8 +177,8 @@ def _due_quarantine(source: Source, ledger: _Ledger, before: int) -> tuple[str, 
     due = []
     for kept in in_quarantine(source.lake, source.name):
         if 0 < kept.changed_at < before:
-            pieces = ledger.between(kept.interval, kept.interval)
-            settled = {(piece.database, piece.table) for piece in pieces if piece.state in _SETTLED}
+            entries = ledger.between(kept.interval, kept.interval)
+            settled = {(entry.database, entry.table) for entry in entries if entry.state in _SETTLED}
             if kept.tables <= settled:
                 due.append(kept.folder)
     return tuple(due)

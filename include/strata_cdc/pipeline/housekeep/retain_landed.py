@@ -149,11 +149,11 @@ class _Need:
         ledger, wanted = TableIntervalLedger(engine), wanted_tables(source, engine, stream)
         self._uncounted = set(ledger.uncounted(source.name))
         self._open = {
-            piece.start: piece
-            for piece in ledger.select(
+            entry.start: entry
+            for entry in ledger.select(
                 source.name, (IntervalState.PENDING, IntervalState.FAILED, IntervalState.BLOCKED)
             )
-            if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
+            if wanted(TableName(entry.database, entry.table)) and entry.published_rows < entry.rows
         }
         self._stream, self._source, self._engine = stream, source, engine
         # A dump without progress for that long was given up; if it is continued, it begins anew.
@@ -166,7 +166,7 @@ class _Need:
         left nobody knows before it is made anew, which takes all of them from here."""
         lost = {lost_table.table for lost_table in lost_tables(self._source, self._engine)}
         published = TableIntervalLedger(self._engine).select(self._source.name, _PUBLISHED) if lost else ()
-        return {piece.start: piece.name for piece in published if piece.name in lost and piece.published_rows}
+        return {entry.start: entry.name for entry in published if entry.name in lost and entry.published_rows}
 
     def reason(self, segment: LandedSegment) -> str | None:
         """Why a segment is needed; None if it is not."""
@@ -203,8 +203,8 @@ class _Need:
             if interval.start in self._uncounted:
                 return f"nobody has counted the rows {where}: the next plan does"
             if interval.start in self._open:
-                piece = self._open[interval.start]
-                return f"rows of {piece.name} {where} are {piece.state}, not published"
+                entry = self._open[interval.start]
+                return f"rows of {entry.name} {where} are {entry.state}, not published"
             if interval.start in self._lost:
                 table = self._lost[interval.start]
                 return f"{table} was deleted in the lake, in whole or in part, and has rows {where}: {_REBUILD}"

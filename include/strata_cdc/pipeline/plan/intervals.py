@@ -18,18 +18,18 @@ def cover(request: TimeSpan, owned: Sequence[Interval]) -> list[TimeSpan | Inter
     An interval is all or nothing, so the result reaches out of the request where an interval does. It is in order of
     time and disjoint.
     """
-    pieces: list[TimeSpan | Interval] = []
+    spans: list[TimeSpan | Interval] = []
     at = request.start
     for interval in sorted(owned, key=lambda interval: interval.start):
         if interval.end <= request.start or interval.start >= request.end:
             continue
         if at < interval.start:
-            pieces.append(TimeSpan(at, interval.start))
-        pieces.append(interval)
+            spans.append(TimeSpan(at, interval.start))
+        spans.append(interval)
         at = max(at, interval.end)
     if at < request.end:
-        pieces.append(TimeSpan(at, request.end))
-    return pieces
+        spans.append(TimeSpan(at, request.end))
+    return spans
 
 
 def close(

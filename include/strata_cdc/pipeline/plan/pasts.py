@@ -74,7 +74,7 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
 def _versions_of_binlogs(plan: RunPlan) -> dict[TableName, list[int]]:
     """The versions of a plan, by table; none of a sink, whose rows were held against theirs when they landed."""
     versions: dict[TableName, list[int]] = {}
-    if not any(has_rows(piece.segment) for piece in plan.slices[:1]):
+    if not any(has_rows(entry.segment) for entry in plan.slices[:1]):
         for version in plan.versions:
             versions.setdefault(TableName(version.database, version.table), []).append(version.version_id)
     return versions
@@ -97,7 +97,7 @@ def _unpublished(ledger: TableIntervalLedger, source: str, plan: RunPlan) -> dic
     first, last = plan.intervals[0].start, plan.intervals[-1].start
     planned = {(table.database, table.table, table.interval) for table in plan.tables}
     unpublished = {name: {start} for name, start in ledger.last_unpublished(source, first).items()}
-    for piece in ledger.select(source, UNPUBLISHED, starts=(first, last)):
-        if (piece.database, piece.table, piece.start) not in planned:
-            unpublished.setdefault((piece.database, piece.table), set()).add(piece.start)
+    for entry in ledger.select(source, UNPUBLISHED, starts=(first, last)):
+        if (entry.database, entry.table, entry.start) not in planned:
+            unpublished.setdefault((entry.database, entry.table), set()).add(entry.start)
     return unpublished

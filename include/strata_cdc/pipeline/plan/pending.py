@@ -221,18 +221,18 @@ class _Taker:
             return []
         bound = self._source.settings.run_mb * MEGABYTE
         own = span.start if self._request.start is not None else None
-        pieces: dict[int, list[TableInterval]] = {}
-        for piece in self._open_before(span.end):
-            pieces.setdefault(piece.start, []).append(piece)
+        entries: dict[int, list[TableInterval]] = {}
+        for entry in self._open_before(span.end):
+            entries.setdefault(entry.start, []).append(entry)
         end = span.end
         if self._is_idle(span):
             # Nothing new is closed: what is taken lies in intervals that exist.
             end = min(end, max((interval.end for interval in self._owned()), default=span.start))
-        whole = TimeSpan(min([span.start, self._beginning(span), *pieces]), end)
+        whole = TimeSpan(min([span.start, self._beginning(span), *entries]), end)
         work: list[Work] = []
         planned = 0
-        for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
-            intervals = pieces.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
+        for interval in self._intervals(whole, cut=own, opened=frozenset(entries)):
+            intervals = entries.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
             tables = self._due(intervals, again=own is not None and own <= interval.start)
             if tables and not self._hold_deleted(interval, intervals):
                 work.append(Work(interval, tables))
@@ -244,18 +244,18 @@ class _Taker:
     def _open_before(self, end: int) -> list[TableInterval]:
         """What is pending or was left of the intervals that begin before a time."""
         # Databases would look at all intervals before it, of which hardly any is open.
-        return [piece for piece in self._tables.select(self._source.name, _OPEN) if piece.start < end]
+        return [entry for entry in self._tables.select(self._source.name, _OPEN) if entry.start < end]
 
-    def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
+    def _due(self, entries: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
         """The tables of an interval that are pending, and those that were left and may succeed now."""
         states = _OPEN if again or self._request.failed else (IntervalState.PENDING,)
         return frozenset(
             name
-            for piece in pieces
-            if self._wanted(name := TableName(piece.database, piece.table))
+            for entry in entries
+            if self._wanted(name := TableName(entry.database, entry.table))
             and (
-                piece.state in states
-                or (piece.state is IntervalState.BLOCKED and self._learned_of(name) > piece.history)
+                entry.state in states
+                or (entry.state is IntervalState.BLOCKED and self._learned_of(name) > entry.history)
             )
         )
 
@@ -265,7 +265,7 @@ class _Taker:
             self._newest[name] = self._schema.newest_version(self._source.name, name)
         return self._newest[name]
 
-    def _hold_deleted(self, interval: Interval, pieces: Iterable[TableInterval]) -> bool:
+    def _hold_deleted(self, interval: Interval, entries: Iterable[TableInterval]) -> bool:
         """Whether an interval's transactions were deleted by age; what is pending of it is then blocked for ever."""
         if interval.first_seq == interval.last_seq or interval.first_seq + 1 >= self._stream.first_seq:
             return False
@@ -274,9 +274,9 @@ class _Taker:
         except StreamHoleError as error:
             reason = error.facts()
             self._tables.put(
-                replace(piece, state=IntervalState.BLOCKED, reason=reason, history=self._history, changed_at=self._now)
-                for piece in pieces
-                if piece.state in {IntervalState.PENDING, IntervalState.BLOCKED}
+                replace(entry, state=IntervalState.BLOCKED, reason=reason, history=self._history, changed_at=self._now)
+                for entry in entries
+                if entry.state in {IntervalState.PENDING, IntervalState.BLOCKED}
             )
         return True
 
@@ -288,22 +288,22 @@ class _Taker:
 
     def _rows_in(self, interval: Interval) -> frozenset[TableName]:
         intervals = self._tables.of_interval(self._source.name, interval.start)
-        names = (TableName(piece.database, piece.table) for piece in intervals)
+        names = (TableName(entry.database, entry.table) for entry in intervals)
         return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
 
     def _left(self, span: TimeSpan, work: Iterable[Work]) -> RunRemainder:
         planned = {(part.interval.start, name.database, name.table) for part in work for name in part.tables}
         left = [
-            piece
-            for piece in self._open_before(span.end)
-            if (piece.start, piece.database, piece.table) not in planned
-            and self._by_settings(TableName(piece.database, piece.table))
+            entry
+            for entry in self._open_before(span.end)
+            if (entry.start, entry.database, entry.table) not in planned
+            and self._by_settings(TableName(entry.database, entry.table))
         ]
         landed = self._stream.seq_before(span.end)
         owned = sum(min(interval.last_seq, landed) - min(interval.first_seq, landed) for interval in self._owned())
         if self._is_idle(span):
             owned = landed
-        counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}
+        counts = {state: sum(entry.state is state for entry in left) for state in _OPEN}
         return RunRemainder(
             counts[IntervalState.PENDING], counts[IntervalState.FAILED], counts[IntervalState.BLOCKED], landed - owned
         )
@@ -322,18 +322,18 @@ class _Taker:
         """
         at = span.start
         while at < span.end:
-            for piece in cover(TimeSpan(at, span.end), self._owned()):
-                if isinstance(piece, Interval):
-                    shared = TimeSpan(max(at, piece.start), min(piece.end, span.end))
-                    at = piece.end
+            for part in cover(TimeSpan(at, span.end), self._owned()):
+                if isinstance(part, Interval):
+                    shared = TimeSpan(max(at, part.start), min(part.end, span.end))
+                    at = part.end
                     yield from self._existing(shared, opened)
                     continue
-                interval = self._close(self._cut(piece, cut, whole=opened is None))
+                interval = self._close(self._cut(part, cut, whole=opened is None))
                 if interval is None:
                     break  # Another run closed an overlapping one in between: look again.
                 at = interval.end
                 yield interval
-                if interval.end != piece.end:
+                if interval.end != part.end:
                     break  # The rest of the range is next.
 
     def _is_idle(self, span: TimeSpan) -> bool:
@@ -446,15 +446,15 @@ class _Taker:
             # Of transactions that were deleted nothing is pending: that was allowed once all was published.
             first = max(interval.first_seq, self._stream.first_seq - 1)
             here = Interval(start, interval.end, first, max(interval.last_seq, first), interval.gtid_executed)
-            pieces = [_as_published(piece, published.get((start, piece.full_name), 0)) for piece in self._count(here)]
-            self._tables.count(self._source.name, start, pieces, now=self._now)
+            entries = [_as_published(entry, published.get((start, entry.full_name), 0)) for entry in self._count(here)]
+            self._tables.count(self._source.name, start, entries, now=self._now)
 
 
-def _as_published(piece: TableInterval, rows: int) -> TableInterval:
-    if rows < piece.rows:
-        return piece
+def _as_published(entry: TableInterval, rows: int) -> TableInterval:
+    if rows < entry.rows:
+        return entry
     return TableInterval(
-        piece.source, piece.start, piece.database, piece.table, piece.rows, IntervalState.PUBLISHED, published_rows=rows
+        entry.source, entry.start, entry.database, entry.table, entry.rows, IntervalState.PUBLISHED, published_rows=rows
     )
 
 

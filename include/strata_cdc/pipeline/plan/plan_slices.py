@@ -256,9 +256,9 @@ class _Draft:
                 lasts=self._history.lasts,
             )
             slices += cut.slices
-            for piece in cut.slices:
-                self._slices.append(PlannedSlice(**asdict(piece), interval_start=interval.start))
-                for table in piece.tables:
+            for planned_slice in cut.slices:
+                self._slices.append(PlannedSlice(**asdict(planned_slice), interval_start=interval.start))
+                for table in planned_slice.tables:
                     key = (table.version_id, table.database, table.table)
                     self._versions[key] = table
             for refusal in cut.refused:
@@ -266,7 +266,7 @@ class _Draft:
                 # A sink's rows that are in no version of their table were set aside when they landed.
                 why = why_set_aside(segment, refusal.table) or refusal.error.facts()
                 self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
-        read = {piece.segment for piece in slices}
+        read = {planned_slice.segment for planned_slice in slices}
         # Tables whose rows the index of a segment could not count.
         uncounted = {TableName(*name) for url in read for name in stream.segment_at(url).summary.uncounted}
         rows = recounted_rows(slices, uncounted)

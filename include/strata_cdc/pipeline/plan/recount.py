@@ -31,16 +31,16 @@ def recounted_rows(slices: Iterable[Slice], uncounted: Collection[TableName]) ->
         uncounted: Tables of which the index has the number of row events.
     """
     rows: Counter[TableName] = Counter()
-    for piece in slices:
-        tables = tuple(table for table in piece.tables if TableName(table.database, table.table) in uncounted)
+    for entry in slices:
+        tables = tuple(table for table in entry.tables if TableName(table.database, table.table) in uncounted)
         if tables:
-            _add_rows(rows, replace(piece, tables=tables))
+            _add_rows(rows, replace(entry, tables=tables))
     return rows
 
 
-def _add_rows(rows: Counter[TableName], piece: Slice) -> None:
+def _add_rows(rows: Counter[TableName], entry: Slice) -> None:
     try:
-        for step in read_slice(piece):
+        for step in read_slice(entry):
             if not isinstance(step, Hole):
                 rows[step.table] += (step.batch if isinstance(step, ChangeBatch) else step.rows).num_rows
     except BadData:

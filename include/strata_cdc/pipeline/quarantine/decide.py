@@ -87,31 +87,31 @@ def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The store does not answer.
     """
-    piece = quarantined.withheld.piece
+    entry = quarantined.withheld.table_interval
     rest = [file for file in quarantined.aside if not _is_releasable(file)]
     files = [*_judged(source, quarantined), *(file for file in quarantined.aside if _is_releasable(file))]
     _refuse_others(source, quarantined, files)
     decision = _decision(quarantined, Verb.RELEASE, decided)
     DecisionLedger(engine).begin(decision)
-    name = TableName(piece.database, piece.table)
+    name = TableName(entry.database, entry.table)
     known = newest_commits(source.name, engine).get(name)
-    interval = IntervalLedger(engine).get(source.name, piece.start)
+    interval = IntervalLedger(engine).get(source.name, entry.start)
     span = None if interval is None else OwnedSpan(interval.end, interval.first_seq, interval.last_seq)
-    commit = publish(source.lake, source.name, name, piece.start, files, known=known, span=span)
+    commit = publish(source.lake, source.name, name, entry.start, files, known=known, span=span)
     rows, version = (commit.rows, commit.version) if commit else (0, 0)
     _note(engine, quarantined, files, rows, version, decided.at)
     reason = _left(source, quarantined, rest)
     after = replace(
-        piece,
+        entry,
         state=IntervalState.BLOCKED if reason else IntervalState.PUBLISHED,
         reason=reason,
         published_rows=rows,
         changed_at=decided.at,
     )
-    done = replace(decision, rows=_released(piece, rows), done_at=decided.at)
-    if not DecisionLedger(engine).settle(done, piece, after):
-        raise _changed(source, piece, "its rows are pending: the next run publishes them again")
-    return DecisionOutcome(piece.name, piece.start, done.rows, after.state, max(0, piece.rows - rows), version)
+    done = replace(decision, rows=_released(entry, rows), done_at=decided.at)
+    if not DecisionLedger(engine).settle(done, entry, after):
+        raise _changed(source, entry, "its rows are pending: the next run publishes them again")
+    return DecisionOutcome(entry.name, entry.start, done.rows, after.state, max(0, entry.rows - rows), version)
 
 
 def discard(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decided) -> DecisionOutcome:
@@ -130,17 +130,17 @@ def discard(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
         AlreadyRunningError: A run has changed the table's part of the interval meanwhile; nothing is discarded.
         StoreUnavailableError: The store does not answer.
     """
-    piece = quarantined.withheld.piece
+    entry = quarantined.withheld.table_interval
     done = replace(_decision(quarantined, Verb.DISCARD, decided), done_at=decided.at)
-    after = replace(piece, state=IntervalState.DISCARDED, changed_at=decided.at)
-    if not DecisionLedger(engine).settle(done, piece, after):
-        raise _changed(source, piece, "nothing was discarded")
-    return DecisionOutcome(piece.name, piece.start, quarantined.withheld.rows, after.state)
+    after = replace(entry, state=IntervalState.DISCARDED, changed_at=decided.at)
+    if not DecisionLedger(engine).settle(done, entry, after):
+        raise _changed(source, entry, "nothing was discarded")
+    return DecisionOutcome(entry.name, entry.start, quarantined.withheld.rows, after.state)
 
 
-def _released(piece: TableInterval, rows: int) -> int:
+def _released(entry: TableInterval, rows: int) -> int:
     """What is new to readers: all of what failed, and of what is blocked (held), what was not published."""
-    return rows if piece.state is IntervalState.FAILED else rows - piece.published_rows
+    return rows if entry.state is IntervalState.FAILED else rows - entry.published_rows
 
 
 def _is_releasable(file: StagedFile) -> bool:
@@ -151,33 +151,33 @@ def _is_releasable(file: StagedFile) -> bool:
 def _judged(source: Source, quarantined: InQuarantine) -> Sequence[StagedFile]:
     """The files that the verdict is on: of what failed in quarantine; of what is blocked (held) in part, those
     published."""
-    piece = quarantined.withheld.piece
-    if piece.state is IntervalState.FAILED:
+    entry = quarantined.withheld.table_interval
+    if entry.state is IntervalState.FAILED:
         return quarantined.judged
     if not quarantined.aside:
         return ()
-    decoded = read_decoded(run_folder(source.lake, source.name, piece.run or ""))
+    decoded = read_decoded(run_folder(source.lake, source.name, entry.run or ""))
     return [
         file
-        for file in decoded.publishable(piece.start)
-        if (file.database, file.table) == (piece.database, piece.table)
+        for file in decoded.publishable(entry.start)
+        if (file.database, file.table) == (entry.database, entry.table)
     ]
 
 
 def _refuse_others(source: Source, quarantined: InQuarantine, files: Sequence[StagedFile]) -> None:
-    piece, verdict = quarantined.withheld.piece, quarantined.withheld.verdict
+    entry, verdict = quarantined.withheld.table_interval, quarantined.withheld.verdict
     judged = [file for file in files if file.is_publishable]
-    again = f"`strata run --source {source.name} --failed --table {pattern_word(piece.name)}` decodes the rows again"
+    again = f"`strata run --source {source.name} --failed --table {pattern_word(entry.name)}` decodes the rows again"
     without = (
-        f"`strata quarantine discard --source {source.name} --table {pattern_word(piece.name)} --because '...'` does "
+        f"`strata quarantine discard --source {source.name} --table {pattern_word(entry.name)} --because '...'` does "
         "without"
     )
-    is_nothing = not judged if piece.state is IntervalState.FAILED else len(judged) == len(files)
+    is_nothing = not judged if entry.state is IntervalState.FAILED else len(judged) == len(files)
     if is_nothing and not (quarantined.judged or quarantined.aside):
         raise Usage(
-            f"none of the rows are in quarantine: {piece.reason.message if piece.reason else 'nobody decoded them'}",
+            f"none of the rows are in quarantine: {entry.reason.message if entry.reason else 'nobody decoded them'}",
             source=source.name,
-            table=piece.name,
+            table=entry.name,
             remedy=f"{again}; {without} them.",
         )
     if is_nothing:
@@ -185,29 +185,29 @@ def _refuse_others(source: Source, quarantined: InQuarantine, files: Sequence[St
             "nobody knows the columns of the rows in quarantine, and no column is guessed: "
             + (quarantined.aside[0].why.message if quarantined.aside else "they are not all that there are"),
             source=source.name,
-            table=piece.name,
+            table=entry.name,
             remedy=f"Fix the schema history, then {again}; {without} them.",
         )
     unusable = next((failure for failure in quarantined.withheld.failures if failure.check in OF_FILES), None)
     if unusable is not None:
-        raise _not_checked(source, piece, unusable.message, again)
+        raise _not_checked(source, entry, unusable.message, again)
     if (
         verdict is None
         or digest_of(judged) != verdict.details.staged
         or digest_of(quarantined.aside) != verdict.details.aside
     ):
-        raise _not_checked(source, piece, "the files are not all of those that the verdict is on", again)
+        raise _not_checked(source, entry, "the files are not all of those that the verdict is on", again)
     for url, damage in find_damage(files).items():
-        raise _not_checked(source, piece, f"a file {damage}", again, url)
+        raise _not_checked(source, entry, f"a file {damage}", again, url)
 
 
 def _not_checked(
-    source: Source, piece: TableInterval, why: str, again: str, file: str | None = None
+    source: Source, entry: TableInterval, why: str, again: str, file: str | None = None
 ) -> DamagedFileError:
     return DamagedFileError(
-        f"the rows in quarantine of {moment_key(piece.start)} are not the rows that were checked: {why}",
+        f"the rows in quarantine of {moment_key(entry.start)} are not the rows that were checked: {why}",
         source=source.name,
-        table=piece.name,
+        table=entry.name,
         file=file,
         remedy=f"{again}.",
     )
@@ -217,33 +217,33 @@ def _left(source: Source, quarantined: InQuarantine, rest: Sequence[StagedFile])
     """Why some rows stay withheld after a release: their columns or their schema are not known."""
     if rest:
         return rest[0].why
-    piece = quarantined.withheld.piece
-    plan = read_plan(run_folder(source.lake, source.name, piece.run or ""))
-    mine = (rows.error for rows in plan.refused if (rows.interval, rows.table) == (piece.start, piece.name))
+    entry = quarantined.withheld.table_interval
+    plan = read_plan(run_folder(source.lake, source.name, entry.run or ""))
+    mine = (rows.error for rows in plan.refused if (rows.interval, rows.table) == (entry.start, entry.name))
     return next(mine, None)
 
 
 def _note(
     engine: sa.Engine, quarantined: InQuarantine, files: Sequence[StagedFile], rows: int, version: int, now: int
 ) -> None:
-    piece = quarantined.withheld.piece
-    interval = IntervalLedger(engine).get(piece.source, piece.start)
+    entry = quarantined.withheld.table_interval
+    interval = IntervalLedger(engine).get(entry.source, entry.start)
     versions = tuple(sorted({file.version_id for file in files}))
     executed = interval.gtid_executed if interval else ""
-    details = PublishedDetails(executed, piece.run or "", versions, rows_by_version(files))
+    details = PublishedDetails(executed, entry.run or "", versions, rows_by_version(files))
     PublishedLedger(engine).put(
-        PublishedInterval(piece.source, piece.start, piece.full_name, version, rows, now, details)
+        PublishedInterval(entry.source, entry.start, entry.full_name, version, rows, now, details)
     )
 
 
 def _decision(quarantined: InQuarantine, verb: Verb, decided: Decided) -> Decision:
-    piece = quarantined.withheld.piece
+    entry = quarantined.withheld.table_interval
     return Decision(
-        source=piece.source,
-        start_at=piece.start,
-        database_name=piece.database,
-        table_name=piece.table,
-        run=piece.run or "",
+        source=entry.source,
+        start_at=entry.start,
+        database_name=entry.database,
+        table_name=entry.table,
+        run=entry.run or "",
         verb=verb,
         because=decided.because,
         decided_by=decided.by,
@@ -252,10 +252,10 @@ def _decision(quarantined: InQuarantine, verb: Verb, decided: Decided) -> Decisi
     )
 
 
-def _changed(source: Source, piece: TableInterval, outcome: str) -> AlreadyRunningError:
+def _changed(source: Source, entry: TableInterval, outcome: str) -> AlreadyRunningError:
     return AlreadyRunningError(
-        f"a run has changed the interval {moment_key(piece.start)} meanwhile: {outcome}",
+        f"a run has changed the interval {moment_key(entry.start)} meanwhile: {outcome}",
         source=source.name,
-        table=piece.name,
+        table=entry.name,
         remedy=f"`strata quarantine list --source {source.name}` shows what is withheld now.",
     )

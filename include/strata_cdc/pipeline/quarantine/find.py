@@ -71,13 +71,17 @@ def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list
     kept: dict[str, tuple[StagedFile, ...]] = {}
     entries = []
     for rows in withheld(engine, source.name):
-        end = ends[rows.piece.start]
+        end = ends[rows.table_interval.start]
         if _is_meant(rows, end, selection, folded=folded):
-            folder = quarantine_folder(source.lake, source.name, rows.piece.start, rows.piece.run or "")
+            folder = quarantine_folder(
+                source.lake, source.name, rows.table_interval.start, rows.table_interval.run or ""
+            )
             if folder not in kept:
                 kept[folder] = _files_in(folder)
             mine = [
-                file for file in kept[folder] if (file.database, file.table) == (rows.piece.database, rows.piece.table)
+                file
+                for file in kept[folder]
+                if (file.database, file.table) == (rows.table_interval.database, rows.table_interval.table)
             ]
             judged, aside = _parts(mine)
             entries.append(InQuarantine(rows, end, folder, judged, aside))
@@ -85,10 +89,10 @@ def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list
 
 
 def _is_meant(interval: WithheldInterval, end: int, selection: QuarantineFilter, *, folded: bool) -> bool:
-    name = TableName(interval.piece.database, interval.piece.table)
+    name = TableName(interval.table_interval.database, interval.table_interval.table)
     return (
         (not selection.tables or matches(name, selection.tables, folded=folded))
-        and (selection.at is None or interval.piece.start <= selection.at < end)
+        and (selection.at is None or interval.table_interval.start <= selection.at < end)
         and (selection.reason is None or any(fnmatchcase(reason, selection.reason) for reason in interval.reasons))
     )
 

@@ -26,7 +26,7 @@ def some_rows(source: Source, engine: sa.Engine, quarantined: InQuarantine, coun
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The store does not answer.
     """
-    name = TableName(quarantined.withheld.piece.database, quarantined.withheld.piece.table)
+    name = TableName(quarantined.withheld.table_interval.database, quarantined.withheld.table_interval.table)
     sensitive = Sensitive.from_names(sensitive_columns(source, engine, [name]).get(str(name), ()))
     return [_shown(row, sensitive) for row in first_rows((*quarantined.judged, *quarantined.aside), count)]
 

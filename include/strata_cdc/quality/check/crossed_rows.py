@@ -31,9 +31,9 @@ def crossed_rows(plan: RunPlan, interval: Interval, decoded: Decoded) -> Iterato
         DamagedFileError: A landed segment is not as it was written.
         LakeUnavailableError: The storage does not answer.
     """
-    mine = [piece for piece in plan.slices if piece.interval_start == interval.start]
+    mine = [planned_slice for planned_slice in plan.slices if planned_slice.interval_start == interval.start]
     planned = {(table.database, table.table) for table in plan.of_interval(interval)}
-    if not any(has_rows(piece.segment) for piece in mine):
+    if not any(has_rows(planned_slice.segment) for planned_slice in mine):
         yield from _of_binlog(decoded, interval)
         return
     for total in crossed_in(mine, interval.first_seq + 1, interval.last_seq):

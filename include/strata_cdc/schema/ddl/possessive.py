@@ -11,7 +11,7 @@ import re
 import sys
 
 _IS_SOUND = sys.version_info >= (3, 11, 5)
-_PIECE = re.compile(
+_PART = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|(?P<end>\))(?P<times>[*+?]|\{\d*,?\d*\})?(?P<possessive>\+)?|.", re.DOTALL
 )
 """An escaped character, a set, the begin or end of a group with its quantifier, any other character."""
@@ -26,7 +26,7 @@ def as_atomic(pattern: str) -> str:
     """The pattern with `(?>(...)*)` for each `(...)*+`: the same matches, but it uses memory for each repetition."""
     written: list[str] = []
     begins: list[int] = []
-    for match in _PIECE.finditer(pattern):
+    for match in _PART.finditer(pattern):
         if match[0] == "(":
             begins.append(len(written))
         elif match["end"] and begins:

@@ -45,7 +45,7 @@ def split_script(text: str) -> Iterator[ScriptStatement]:
     at = 0
     while token := _TOKEN.match(text, at):  # anything matches but the end
         if delimiter != ";" and text.startswith(delimiter, at):
-            yield from _piece(begin, parts)
+            yield from _statement(begin, parts)
             parts, at = [], at + len(delimiter)
             begin = at
             continue
@@ -53,7 +53,7 @@ def split_script(text: str) -> Iterator[ScriptStatement]:
         if token["delimiter"]:
             delimiter, parts, begin = token["delimiter"], [], token.end()
         elif written == ";" and delimiter == ";":
-            yield from _piece(begin, parts)
+            yield from _statement(begin, parts)
             parts, begin = [], token.end()
         elif delimiter != ";" and delimiter in written and written[0] not in "'\"`#/-":
             # Plain text is read only up to the delimiter.
@@ -64,7 +64,7 @@ def split_script(text: str) -> Iterator[ScriptStatement]:
         elif not _is_comment(written):
             parts.append(written)
         at = token.end()
-    yield from _piece(begin, parts)
+    yield from _statement(begin, parts)
 
 
 def _is_comment(text: str) -> bool:
@@ -73,7 +73,7 @@ def _is_comment(text: str) -> bool:
     return text.startswith("#") or (text.startswith("--") and len(text) > 1)
 
 
-def _piece(begin: int, parts: list[str]) -> Iterator[ScriptStatement]:
+def _statement(begin: int, parts: list[str]) -> Iterator[ScriptStatement]:
     text = "".join(parts).strip()
     if text:
         use = _USE.match(text)
