@@ -91,14 +91,14 @@ def main(arguments: list[str]) -> None:
         stream = LandedStream.open(str(folder / "lake"), "s")
         print(f"{stream.last_seq:,} transactions; medians of {look_ups_by_form} runs in turn")
         print(f"{'':24}{'seconds':>9}{'MB/s':>8}{'CPU s':>8}{'memory MB':>11}")
-        for label, place, runs in (
+        for label, position, runs in (
             ("mysqlbinlog --raw", "raw", [peer for peer, _ in pairs]),
             ("strata land", "lake", [own for _, own in pairs]),
         ):
             seconds = statistics.median(run.seconds for run in runs)
             cpu = statistics.median(run.cpu_seconds for run in runs)
             memory = statistics.median(run.megabytes for run in runs)
-            written = sum(path.stat().st_size for path in (folder / place).rglob("*") if path.is_file()) / 1e6
+            written = sum(path.stat().st_size for path in (folder / position).rglob("*") if path.is_file()) / 1e6
             print(f"{label:24}{seconds:9.2f}{written / seconds:8.0f}{cpu:8.2f}{memory:11.0f}")
         ratio = statistics.median(peer.seconds / own.seconds for peer, own in pairs)
         print(f"strata lands at {ratio:.2f} times the speed of mysqlbinlog")

@@ -229,9 +229,9 @@ def catching_up(megabytes: int, rounds: int) -> None:
         for name, maker in makers.items():
             server.run_sql("RESET BINARY LOGS AND GTIDS")
             path = maker()
-            place = Path(folder) / name
-            place.mkdir()
-            world = World(server, place, segment_bytes=256 << 20)
+            position = Path(folder) / name
+            position.mkdir()
+            world = World(server, position, segment_bytes=256 << 20)
             world.land()
             world.track()
             runs = {

@@ -19,7 +19,7 @@ from strata_cdc.ticdc.cursors import read_rows
 from strata_cdc.ticdc.encodings import BinaryForm
 from strata_cdc.ticdc.folder import read_contents
 from strata_cdc.ticdc.history import SinkHistory
-from strata_cdc.ticdc.land_sink import SinkPlace, land_sink
+from strata_cdc.ticdc.land_sink import SinkLocation, land_sink
 from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.windows import SinkWindows
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
@@ -104,7 +104,7 @@ def measure(name: str, form: FeedForm, changes: list[Row], folder: str) -> None:
 
     def land() -> int:
         with tempfile.TemporaryDirectory() as lake:
-            return land_sink(SinkPlace(folder, lake, "bench", settings)).transactions * ROWS_OF_A_COMMIT
+            return land_sink(SinkLocation(folder, lake, "bench", settings)).transactions * ROWS_OF_A_COMMIT
 
     for what, work in (("to Arrow", to_arrow), ("in order, once", in_order), ("landed", land)):
         seconds, read = least(work)

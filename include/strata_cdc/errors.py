@@ -26,7 +26,7 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", "\\n").replace("\t", " "))
 
 
-class Place(Struct, frozen=True, omit_defaults=True):
+class Location(Struct, frozen=True, omit_defaults=True):
     """A position in a stream, as far as it is known."""
 
     gtid: str | None = None
@@ -36,7 +36,7 @@ class Place(Struct, frozen=True, omit_defaults=True):
     """Bytes from the start of a binlog; the number of the row in a file of rows."""
 
     def __str__(self) -> str:
-        where = _place(self.file, self.offset)
+        where = _location(self.file, self.offset)
         first = f"GTID {self.gtid}" if self.gtid else f"commit-ts {self.commit_ts}" if self.commit_ts else ""
         if first and where:
             return f"{first} ({where})"
@@ -50,7 +50,7 @@ class Crossing(Struct, frozen=True, omit_defaults=True):
     """The kind of the DDL."""
     quadrant: str
     """Whose data, under which schema (`schema/model/quadrants.py`)."""
-    made_at: Place
+    made_at: Location
     """The position of the DDL."""
 
     def __str__(self) -> str:
@@ -73,9 +73,9 @@ class ErrorFacts(Struct, frozen=True, omit_defaults=True):
     crossing: Crossing | None = None
 
     @property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """The position that it is about."""
-        return Place(self.gtid, self.commit_ts, self.file, self.offset)
+        return Location(self.gtid, self.commit_ts, self.file, self.offset)
 
 
 class StrataError(Exception):
@@ -167,7 +167,7 @@ class StrataError(Exception):
         )
 
     def __str__(self) -> str:
-        place = _place(self.file, self.offset)
+        location = _location(self.file, self.offset)
         details = [
             text
             for text in (
@@ -175,7 +175,7 @@ class StrataError(Exception):
                 self.table and f"table {self.table}",
                 self.gtid and f"GTID {self.gtid}",
                 self.commit_ts and f"commit-ts {self.commit_ts}",
-                place,
+                location,
             )
             if text
         ]
@@ -189,7 +189,7 @@ class StrataError(Exception):
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 
-def _place(file: str | None, offset: int | None) -> str:
+def _location(file: str | None, offset: int | None) -> str:
     """A place in a file, for people."""
     if offset is None:
         return file or ""

@@ -146,7 +146,7 @@ def check_group(pipeline, printed):
     assert {label for label in pipeline.labels("source_at_cut") if label} == {"all / shop"}
     [reported] = pipeline.asset_events("strata://all/cut")
     assert [one["source"] for one in reported["sources"]] == ["shop"]
-    assert [place.source for place in from_text(reported["token"]).places] == ["shop"]
+    assert [place.source for place in from_text(reported["token"]).positions] == ["shop"]
 
 
 def check_events(reported):

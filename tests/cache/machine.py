@@ -246,7 +246,7 @@ class OwnWrites(Machine):
     @rule(key=KEYS)
     def read_own(self, key: Key) -> None:
         token = self.database.token(self.database.primary)
-        self.check(self.cache.read(key, at_least=token), key, token.places[0].executed())
+        self.check(self.cache.read(key, at_least=token), key, token.positions[0].executed())
 
     @rule(server=SERVERS)
     def open_snapshot(self, server: int) -> None:

@@ -46,7 +46,7 @@ class ServerDatabase:
 
     def _do(self, statement: str, rows: set[tuple[str, int, int, int]]) -> None:
         self.connection.cursor().execute(statement)
-        executed = tokens.own(self.connection).places[0].position
+        executed = tokens.own(self.connection).positions[0].position
         [(sid, [(number, _)])] = executed.items()
         self.rows = frozenset(rows)
         self.past.append((type(self)._gtid(sid, number), self.rows))
@@ -169,7 +169,7 @@ class ServerMachine(OwnWrites):
     @rule()
     def invalidate_all(self) -> None:
         self.cache.step(0)
-        self.check_caught_up(self.database.token(0).places[0].position)
+        self.check_caught_up(self.database.token(0).positions[0].position)
 
     def teardown(self) -> None:
         super().teardown()

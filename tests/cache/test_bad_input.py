@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.mysql, pytest.mark.redis]
 def test_a_forged_token_is_waited_for_and_never_read(scene: Scene):
     scene.sql("INSERT INTO orders VALUES (1, 1, 'new')")
     scene.get("order", 1)
-    now = tokens.include(scene.connection, source="s").places[0].position
+    now = tokens.include(scene.connection, source="s").positions[0].position
     forged = Token.of("s", now | GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-900"))
     assert tokens.wait(scene.connection, forged, 0.1) is False
     assert not scene.cache.read("order", (1,), at_least=forged).is_hit
@@ -67,7 +67,7 @@ def test_two_invalidators_at_once(scene: Scene):
         assert scene.get("order", number % 3, at_least=mine) == wanted
         number += 1
         assert number < 9_000
-    wait_until(lambda: mine.places[0].position <= scene.acknowledged)
+    wait_until(lambda: mine.positions[0].position <= scene.acknowledged)
     for follower, thread in zip(followers, threads, strict=True):
         follower.stop()
         thread.join(PATIENCE_SECONDS)

@@ -88,7 +88,7 @@ class Writer(Life):
 
     def do(self, number: int, key: int) -> None:
         self.sql(f"UPDATE orders SET state = '{number}' WHERE id = {key}")
-        self.written[key].append((tokens.include(self.connection, source="s").places[0].position, number))
+        self.written[key].append((tokens.include(self.connection, source="s").positions[0].position, number))
 
 
 class Reader(Life):
@@ -139,7 +139,7 @@ def test_readers_and_writers_while_the_invalidator_is_killed(scene: Scene):
 
 def wait_for(scene: Scene) -> None:
     """Until what has been executed by now is invalidated."""
-    executed = tokens.include(scene.connection, source="s").places[0].position
+    executed = tokens.include(scene.connection, source="s").positions[0].position
 
     def is_there() -> bool:
         state = scene.cache.server.look()

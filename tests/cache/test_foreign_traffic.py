@@ -196,7 +196,7 @@ def test_a_follower_keeps_up_among_foreign_traffic(scene: Scene, seed: int):
         for _ in range(ROUNDS):
             done = [traffic.do() for _ in range(drawn.randint(1, 8))]
             asked += done.count("xa")
-            executed = tokens.include(scene.connection, source="s").places[0].position
+            executed = tokens.include(scene.connection, source="s").positions[0].position
             wait_until(lambda executed=executed: executed <= scene.acknowledged or not thread.is_alive())
             assert executed <= scene.acknowledged, done
             for value, wanted in served(scene):

@@ -186,8 +186,8 @@ def test_the_order_is_that_of_the_largest_logged_times(shards: Shards, seed: int
     for _ in range(8):
         # A token that was put together has its sources anywhere, and any times: the order is the same.
         ends = {world.name: chance.randrange(len(whole)) for world in shards.sources}
-        places = [place for name, at in ends.items() for place in tokens[at].places if place.source == name]
-        token = Token.over(replace_time(place, chance) for place in places)
+        positions = [place for name, at in ends.items() for place in tokens[at].positions if place.source == name]
+        token = Token.over(replace_time(place, chance) for place in positions)
         left = [line for at, line in enumerate(whole) if at > ends[line["source"]]]
         assert bare(changes(shards.lines(to_text(token)))) == bare(left)
     shards.land()

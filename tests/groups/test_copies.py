@@ -209,7 +209,9 @@ def test_events_are_marked_as_lines_are(copied: Copied):
 
 def test_two_tokens_are_a_hop(copied: Copied, tmp_path, monkeypatch, capsysbinary):
     old = to_text(Token.of("whole", copied.left))
-    new = to_text(Token.over(place for name, found in copied.entered.items() for place in Token.of(name, found).places))
+    new = to_text(
+        Token.over(place for name, found in copied.entered.items() for place in Token.of(name, found).positions)
+    )
     assert switchover_between(old, new, "split") == copied.exact
     names = sorted(copied.worlds)
     settings = "".join(

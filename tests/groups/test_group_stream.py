@@ -116,7 +116,7 @@ def test_a_reader_goes_on_behind_any_line(shards: Shards, whole):
 def test_tokens_are_those_of_the_group_and_go_forward(whole):
     tokens = [from_text(line["token"]) for line in whole]
     assert all(one.compare(two) is Order.BEFORE for one, two in itertools.pairwise(tokens))
-    assert all([place.source for place in token.places] == list(NAMES) for token in tokens)
+    assert all([place.source for place in token.positions] == list(NAMES) for token in tokens)
 
 
 def test_events_have_the_same_tokens_as_lines(shards: Shards, whole):
@@ -307,7 +307,7 @@ def test_heartbeats_say_how_the_group_stands(shards: Shards):
     assert second["held_by"] in NAMES
     assert abs(parse_time(second["held_since"]) / 1_000_000 - time.time()) < 30
     assert 0 <= second["skew_seconds"] < 10
-    assert [place.source for place in from_text(second["token"]).places] == list(NAMES)
+    assert [place.source for place in from_text(second["token"]).positions] == list(NAMES)
 
 
 def load(world: Any, stop: threading.Event) -> None:

@@ -272,7 +272,7 @@ def test_commands(worlds: Worlds, monkeypatch, capsys):
     assert re.search(r"group orders: watermark .* skew .* held by shard_[ab] since 20", capsys.readouterr().out)
     assert run(["--json", "cut", "--group", "orders"]) == 0
     cut = json.loads(capsys.readouterr().out)
-    assert [place.source for place in from_text(cut["token"]).places] == list(MEMBERS)
+    assert [place.source for place in from_text(cut["token"]).positions] == list(MEMBERS)
     assert run(["cut", "--group", "orders"]) == 0
     assert cut["token"] in capsys.readouterr().out
     assert run(["stream", "--group", "orders", "--from", cut["token"]]) == 0
@@ -282,7 +282,7 @@ def test_commands(worlds: Worlds, monkeypatch, capsys):
         assert run(["stream", *one, "--from", "now", "--until", "now"]) == 0
         line = json.loads(capsys.readouterr().out)
         assert line["heartbeat"] is True
-        assert [place.source for place in from_text(line["token"]).places] == names
+        assert [place.source for place in from_text(line["token"]).positions] == names
     assert run(["stream", "--group", "orders", "--source", "shard_a"]) == 2
     assert "are two streams" in capsys.readouterr().err
 

@@ -188,7 +188,7 @@ def test_what_the_old_sources_had_is_in_the_tokens_of_the_new_ones(resharded: Re
     for switchover, source in (("split", "one"), ("back", "again")):
         [*others, last] = [line for line in whole[at[switchover] :] if line.get("source", source) == source]
         for line in (*others[:3], last):
-            alone = Token((next(one for one in from_text(line["token"]).places if one.source == source),))
+            alone = Token((next(one for one in from_text(line["token"]).positions if one.source == source),))
             name, position = written[switchover]
             assert position
             assert Token.of(name, position).compare(alone) is Order.BEFORE, line
@@ -237,7 +237,7 @@ def test_a_token_names_no_new_source_in_front_of_its_hop(whole):
     seen: set[str] = {"whole"}
     for line in whole:
         seen |= set(line.get("to", ()))
-        assert {place.source for place in from_text(line["token"]).places} <= seen
+        assert {place.source for place in from_text(line["token"]).positions} <= seen
 
 
 def test_now_is_behind_all_hops(resharded: Resharded):
@@ -246,7 +246,7 @@ def test_now_is_behind_all_hops(resharded: Resharded):
     resharded.worlds["again"].server.run_sql("INSERT INTO t VALUES (9999, 'later')", "d1")
     resharded.life.values.append("later")
     token = from_text(lines[-1]["token"]) if lines else None
-    assert token is None or {place.source for place in token.places} == {"again"}
+    assert token is None or {place.source for place in token.positions} == {"again"}
 
 
 def test_the_same_hop_twice_is_one(resharded: Resharded, whole):

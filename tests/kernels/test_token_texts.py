@@ -15,7 +15,7 @@ from strata_cdc.binlog.kernels.token_texts import LONGEST_NUMBER
 from strata_cdc.changes.lines import Composed, LineColumn
 from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokenEnds, TokensAfter, TokensInside
 from strata_cdc.position.token_digits import digits, numbers_of
-from strata_cdc.position.token_packed import PackedPlace
+from strata_cdc.position.token_packed import PackedSourcePosition
 from strata_cdc.position.token_seal import StepTexts, head_of, sealed
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_texts_of_many_numbers_are_those_of_each(numbers, data) -> None:
         fixed = data.draw(st.lists(NUMBERS, max_size=4))
         index = data.draw(st.integers(0, len(fixed)))
         others = [*fixed[:index], 0, *fixed[index:], 0]
-        places.append(PackedPlace(b"s%d" % at, (), tuple(others), "".join(map(digits, others)), (), ()))
+        places.append(PackedSourcePosition(b"s%d" % at, (), tuple(others), "".join(map(digits, others)), (), ()))
         if at == 0 or data.draw(st.booleans()):
             growths[at] = Growth(index, np.array(mine), np.array(mine[::-1]))
     wanted = []

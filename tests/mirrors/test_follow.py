@@ -138,7 +138,7 @@ def test_a_table_that_goes_and_comes(world: MirrorWorld) -> None:
     world.assert_equal()
     again = strata_cdc.mirrors.open(world.lake, "shop", "shop.t")
     assert again.mirror.identity != first.mirror.identity
-    for point in (first.position, to_text(first.position), str(first.position.places[0].position)):
+    for point in (first.position, to_text(first.position), str(first.position.positions[0].position)):
         then = strata_cdc.mirrors.open(world.lake, "shop", "shop.t", at=point)
         assert sorted(then.to_arrow()["id"].to_pylist()) == [1, 2]
         assert then.position.compare(first.position).value in ("before", "equal")
@@ -201,7 +201,7 @@ def test_a_quiet_table_is_known_to_be_up_to_date(world: MirrorWorld) -> None:
     later = quiet.wait_until(busy.position, timeout_seconds=5)
     assert later.mirror.snapshot.version == quiet.mirror.snapshot.version
     with pytest.raises(Usage, match="is not of shop alone"):
-        quiet.wait_until(type(busy.position).of("other", busy.position.places[0].position))
+        quiet.wait_until(type(busy.position).of("other", busy.position.positions[0].position))
 
 
 def test_tokens_of_a_source_with_a_lineage_and_copies(world: MirrorWorld) -> None:
@@ -210,7 +210,7 @@ def test_tokens_of_a_source_with_a_lineage_and_copies(world: MirrorWorld) -> Non
     world.update()
     named = {"lineage": "second", "copied_from": {"old": "first"}}
     mirror = strata_cdc.mirrors.open(world.lake, "shop", "shop.t", **named)
-    [place] = mirror.position.places
+    [place] = mirror.position.positions
     executed, mine = place.position, Token.of("shop", place.position, lineage="second")
     assert place.lineage == "second"
     assert strata_cdc.mirrors.history(world.lake, "shop", "shop.t", world.engine, **named).position == mirror.position

@@ -32,7 +32,7 @@ def test_it_opens_and_goes_on(tmp_path: Path, stored: str) -> None:
         gtid_executed = f"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{seq}"
         then = strata_cdc.mirrors.open(lake, SOURCE, TABLE, at=gtid_executed)
         assert rows_of(then.mirror) == model.states[seq]
-        assert str(then.position.places[0].position) == gtid_executed
+        assert str(then.position.positions[0].position) == gtid_executed
     model.seq = 35
     model.live(10)
     assert rows_of(model.bring(lake)) == model.states[45]

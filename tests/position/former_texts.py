@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def former_text(token: Token) -> str:
     """The text that the last version which wrote one of these gave to a token."""
     fields, version = 4, "v1"
-    if any(place.parts for place in token.places):
+    if any(place.parts for place in token.positions):
         fields, version = 5, "v2"
-    if any(place.origins for place in token.places):
+    if any(place.origins for place in token.positions):
         fields, version = 6, "v3"
-    packed = [_packed(place)[:fields] for place in token.places]
+    packed = [_packed(place)[:fields] for place in token.positions]
     crc, letters = sealed(packed)
-    numbers = [_numbered(crc, part.steps) for place in token.places for part in place.parts]
+    numbers = [_numbered(crc, part.steps) for place in token.positions for part in place.parts]
     return ".".join([version, letters, *map(str, numbers)])
 
 

@@ -86,9 +86,9 @@ def anywhere(positions: st.SearchStrategy) -> st.SearchStrategy[SourcePosition]:
     )
 
 
-def over(places: st.SearchStrategy[SourcePosition]) -> st.SearchStrategy[Token]:
+def over(positions: st.SearchStrategy[SourcePosition]) -> st.SearchStrategy[Token]:
     """Tokens of at most two sources."""
-    return st.dictionaries(st.sampled_from(["s", "t"]), places).map(
+    return st.dictionaries(st.sampled_from(["s", "t"]), positions).map(
         lambda found: Token.over(replace(place, source=source) for source, place in found.items())
     )
 
@@ -175,7 +175,7 @@ def test_commits_compare_by_timestamp_and_ordinal():
     here = at(466_000_000_000_000_006, 3, CommitStep(466_000_000_000_000_013, is_ddl=True), is_ddl=True)
     assert from_text(to_text(here)) == here
     assert to_text(here).split(".")[1] == text.split(".")[1]
-    shown_place = shown(here.places[0])
+    shown_place = shown(here.positions[0])
     assert (shown_place["commit_ts"], shown_place["after"], shown_place["seq"], shown_place["inside"]) == (
         *(466_000_000_000_000_006, "ddl", 3, 2),
     )
@@ -194,7 +194,7 @@ def test_a_source_that_a_token_does_not_name_is_asked_nothing():
     one, other = (Token.of(source, GtidSet.parse(f"{A}:1-9")) for source in "st")
     assert one.compare(other) is Order.UNKNOWN
     assert one.compare(one | other) is Order.BEFORE
-    assert [place.source for place in (other | one).places] == ["s", "t"]
+    assert [place.source for place in (other | one).positions] == ["s", "t"]
     assert merge([]).compare(one) is Order.BEFORE
 
 
@@ -219,7 +219,7 @@ def test_texts_of_former_versions_are_read(token, other):
 
 @given(of_any, st.data())
 def test_a_damaged_text_is_refused(token, data):
-    is_newer = any(isinstance(place.position, DomainSet | CommitTs) for place in token.places)
+    is_newer = any(isinstance(place.position, DomainSet | CommitTs) for place in token.positions)
     text = to_text(token) if is_newer else data.draw(st.sampled_from([to_text, former_text]))(token)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from("Aa9-_. \u00e4").filter(lambda letter: letter != text[at]))
@@ -319,7 +319,7 @@ def headed(forms, numbers, *, uuids=1, used=(), parts=()) -> str:
 
 def test_a_text_that_is_made_by_hand_opens():
     """What the texts below differ from."""
-    [place] = from_text(headed([[[1], [], "", "s"]], [1, 9, 5, 3], parts=[[0, 0, 1, 1]])).places
+    [place] = from_text(headed([[[1], [], "", "s"]], [1, 9, 5, 3], parts=[[0, 0, 1, 1]])).positions
     zero = str(UUID_TYPE(int=0))
     assert place == SourcePosition(
         "s", GtidSet.parse(f"{zero}:1-9"), "", 5, (PartialTransaction(Gtid.from_fields(zero, 10), 3),)

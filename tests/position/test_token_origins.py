@@ -58,13 +58,13 @@ def worlds(draw, count: int) -> tuple[list[Copy], list[Known]]:
     world, found = draw(copies), []
     for _ in range(count):
         numbers = draw(st.dictionaries(st.sampled_from(SOURCES), st.integers(0, 4), max_size=2))
-        places = []
+        positions = []
         for source, number in numbers.items():
             true = [one for one in world if one.source == source and one.number <= number]
             reported = draw(st.lists(st.sampled_from(true), unique=True)) if true else []
             origins = [Origin(one.origin, up_to(one.copied)) for one in reported]
-            places += Token.of(source, up_to(number), origins=origins).places
-        found.append(Known(Token.over(places), numbers))
+            positions += Token.of(source, up_to(number), origins=origins).positions
+        found.append(Known(Token.over(positions), numbers))
     return world, found
 
 
@@ -153,7 +153,7 @@ def test_text_reads_back(drawn, steps):
     token = drawn[1][0].token
     if steps:
         token = Token(
-            tuple(replace(one, parts=(PartialTransaction(Gtid.from_fields(A, 9), steps),)) for one in token.places)
+            tuple(replace(one, parts=(PartialTransaction(Gtid.from_fields(A, 9), steps),)) for one in token.positions)
         )
     for text in (to_text(token), former_text(token)):
         assert from_text(text) == token

@@ -62,7 +62,7 @@ def run_and_record(
     `observer` is a connection of its own: a session may set any charset for what it is shown. `in_procedure` says
     whether the next one runs in a procedure, behind a statement for which the server flags all that follow.
     """
-    place = _place(observer)
+    position = _place(observer)
     for statement in statements:
         try:
             with connection.cursor() as cursor:
@@ -76,8 +76,8 @@ def run_and_record(
             on_refused(_text(statement))  # which may have done a part of its work all the same
             _forget_tables(observer)
         after = _place(observer)
-        if after != place:
-            place = after
+        if after != position:
+            position = after
             yield Recorded(_text(statement), *after, read_shown(observer))
 
 

@@ -87,7 +87,7 @@ def _run_and_record(
 ) -> Iterator[Recorded]:
     """Statements that the server does not log are passed over; of those that it refuses it may log a part. Ends where
     the session breaks, while the server may still be at its last statement."""
-    place = _place(observer)
+    position = _place(observer)
     for statement in statements:
         try:
             with connection.cursor() as cursor:
@@ -97,8 +97,8 @@ def _run_and_record(
             if not connection.open:
                 return
         after = _place(observer)
-        if after != place:
-            place = after
+        if after != position:
+            position = after
             if not _OF_ROWS.match(statement):
                 yield Recorded(statement, *after, read_shown(observer))
 
@@ -109,7 +109,7 @@ def _record_end(connection: pymysql.Connection, observer: pymysql.Connection) ->
     Raises:
         TimeoutError: It does not end.
     """
-    place, session, until = _place(observer), connection.thread_id(), time.monotonic() + END_SECONDS
+    position, session, until = _place(observer), connection.thread_id(), time.monotonic() + END_SECONDS
     if connection.open:
         connection.close()
     with observer.cursor() as cursor:
@@ -118,7 +118,7 @@ def _record_end(connection: pymysql.Connection, observer: pymysql.Connection) ->
                 raise TimeoutError(f"session {session} does not end")
             time.sleep(0.01)
     after = _place(observer)
-    if after != place:
+    if after != position:
         yield Recorded("the end of the session", *after, read_shown(observer))
 
 

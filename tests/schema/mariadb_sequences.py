@@ -166,7 +166,7 @@ class MariadbSequence(Sequence):
         assert isinstance(definition, TableDefinition)
         return self.random.choice(
             [
-                lambda: f"add column if not exists {self.column(some)}{self.place(table)}",
+                lambda: f"add column if not exists {self.column(some)}{self.position(table)}",
                 lambda: f"add if not exists ({self.column(some)}, {self.column(self.new_name())})",
                 lambda: f"drop column if exists {some}",
                 lambda: f"modify if exists {self.column(some)}",

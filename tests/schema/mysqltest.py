@@ -80,7 +80,7 @@ class _Reader:
         if resolved is None:
             return None
         places = (self.root / resolved, path.parent / resolved)
-        return next((place for place in places if place.is_file()), None)
+        return next((position for position in places if position.is_file()), None)
 
     def _next(self, text: str, at: int) -> tuple[str, int]:
         """The command or statement that begins at `at`, and where what follows it begins."""

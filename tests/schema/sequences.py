@@ -236,7 +236,7 @@ class Sequence:
         elements += [self.key(names) for _ in range(self.random.choice([0, 0, 1, 1, 2]))]
         return f"{lead} ({', '.join(elements)}) {self.table_options()}"
 
-    def place(self, table: str) -> str:
+    def position(self, table: str) -> str:
         return self.pick("", "", "", " first", f" after {self.existing(table)}")
 
     def alter_table(self, table: str) -> str:
@@ -256,10 +256,10 @@ class Sequence:
     def step(self, table: str) -> str:
         column = self.existing(table)
         common = [
-            lambda: f"add {self.pick('', 'column ')}{self.column(self.new_name())}{self.place(table)}",
+            lambda: f"add {self.pick('', 'column ')}{self.column(self.new_name())}{self.position(table)}",
             lambda: f"drop {self.pick('', 'column ')}{column}",
-            lambda: f"modify {self.pick('', 'column ')}{self.column(column)}{self.place(table)}",
-            lambda: f"change {column} {self.column(self.new_name())}{self.place(table)}",
+            lambda: f"modify {self.pick('', 'column ')}{self.column(column)}{self.position(table)}",
+            lambda: f"change {column} {self.column(self.new_name())}{self.position(table)}",
             lambda: f"add {self.key(self.columns_of(table))}",
         ]
         odd = [

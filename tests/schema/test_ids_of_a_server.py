@@ -151,15 +151,15 @@ class Life:
         steps = []
         for _ in range(self.random.choice([1, 1, 2, 3])):
             old, new = self.random.choice(there), self.random.choice(COLUMNS)
-            place = self.random.choice(["", "", " FIRST", f" AFTER {self.random.choice(there)}"])
+            position = self.random.choice(["", "", " FIRST", f" AFTER {self.random.choice(there)}"])
             step = self.random.choice(["ADD", "DROP", "RENAME", "CHANGE", "MODIFY", "OTHER"])
             steps.append(
                 {
-                    "ADD": f"ADD COLUMN {new} {self.type()}{place}",
+                    "ADD": f"ADD COLUMN {new} {self.type()}{position}",
                     "DROP": f"DROP COLUMN {old}",
                     "RENAME": f"RENAME COLUMN {old} TO {new}",
-                    "CHANGE": f"CHANGE {old} {new} {self.type()}{place}",
-                    "MODIFY": f"MODIFY {old} {self.type()}{place}",
+                    "CHANGE": f"CHANGE {old} {new} {self.type()}{position}",
+                    "MODIFY": f"MODIFY {old} {self.type()}{position}",
                     "OTHER": "COMMENT 'changed'",
                 }[step]
             )

@@ -45,7 +45,7 @@ def tokens_of(text: str, mode: int = 0, version: int = NEWEST) -> list[tuple[str
 
 
 def said(tokens: Tokens) -> list[tuple[str, str]]:
-    return [(word, tokens.value(place)) for place, word in enumerate(tokens.words)]
+    return [(word, tokens.value(position)) for position, word in enumerate(tokens.words)]
 
 
 def words_of(text: str, version: int = NEWEST) -> list[str]:
@@ -241,10 +241,10 @@ def test_tokens_cover_all_but_blanks_and_comments(text: str, mode: int, version:
     tokens = lex(text, mode, Flavour.mysql(version))
     assert len(tokens.text) == len(text)
     at = 0
-    for place, ((begin, end), word) in enumerate(zip(tokens.spans, tokens.words, strict=True)):
+    for position, ((begin, end), word) in enumerate(zip(tokens.spans, tokens.words, strict=True)):
         assert at <= begin
         assert begin < end or word == END
-        assert tokens.value(place) is not None
+        assert tokens.value(position) is not None
         between = tokens.opened(at, begin).strip(BLANKS)
         if tokens.torn_at is None and "\0" not in text:
             assert not between or between.startswith(("#", "--", "/*"))

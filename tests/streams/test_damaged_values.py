@@ -109,9 +109,9 @@ def test_columns_that_can_be_read_make_a_row(drawn: Any) -> None:
     world, begin, _, hit, dice = drawn
     some = dice.sample(sorted(damage.COLUMNS), 3)
     lines = world.lines(begin, until="landed", columns=["id", *some])
-    places = {(value.gno, value.row) for value in hit if value.column in some}
+    positions = {(value.gno, value.row) for value in hit if value.column in some}
     found = {(int(line["gtid"].split(":")[1]), line["row"]) for line in lines if "unreadable" in line}
-    assert found == places
+    assert found == positions
     assert any("op" in line for line in lines)
 
 

@@ -125,10 +125,10 @@ def place_of(seq, statements=0):
     return StreamTransaction(Along('so"urce', "first", executed, {}), batch, 0, statements)
 
 
-def one_by_one(batch, places):
+def one_by_one(batch, positions):
     """As lines were written before: a dictionary a row."""
     for line in TableLines(batch.table, batch.definition).objects(batch.batch):
-        place = places[line["seq"]]
+        place = positions[line["seq"]]
         line["token"] = place.steps.text(place.statements + line["row"] + 1)
         line["committed_at"] = time_text(place.record.committed_at)
         line["source"] = place.before.source
@@ -137,8 +137,8 @@ def one_by_one(batch, places):
 
 def assert_same(batch):
     seqs = set(batch.batch.column(batch.batch.schema.get_field_index("_seq")).to_pylist())
-    places = {seq: place_of(seq, seq % 3) for seq in seqs}
-    span, wanted = StreamBatch(places, [batch]), list(one_by_one(batch, places))
+    positions = {seq: place_of(seq, seq % 3) for seq in seqs}
+    span, wanted = StreamBatch(positions, [batch]), list(one_by_one(batch, positions))
     assert Writing().lines(span).splitlines() == [line for _, line in wanted]
     found = Writing().messages(span)
     messages = b"".join(message(token, line) for token, line in wanted).decode()

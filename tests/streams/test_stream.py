@@ -102,7 +102,7 @@ def test_each_transaction_ends_once(world: World, whole):
     assert len(commits) == len(set(commits))
     executed = world.server.run_sql("SELECT @@GLOBAL.gtid_executed").split("\n", 1)[1].replace("\\n", "").strip()
     assert GtidSet.parse(",".join(commits)) == GtidSet.parse(executed)
-    [place] = from_text(whole[-1]["token"]).places
+    [place] = from_text(whole[-1]["token"]).positions
     assert (place.position, place.lineage) == (GtidSet.parse(executed), "first")
 
 
@@ -181,7 +181,7 @@ def test_positions_of_every_kind(world: World, whole):
     commits = [at for at, line in enumerate(whole) if "commit" in line]
     for at in commits[1::6]:
         line = whole[at]
-        [place] = from_text(line["token"]).places
+        [place] = from_text(line["token"]).positions
         behind = list(map(bare, whole[at + 1 :]))
         assert list(map(bare, world.lines(str(place.position)))) == behind
         assert world.lines("beginning", until=line["token"])[-1]["token"] == line["token"]
@@ -281,7 +281,7 @@ def test_tokens_say_what_was_copied_from_other_sources(world: World, whole):
     lines = copy.lines()
     assert [line | {"token": ""} for line in lines] == [line | {"token": ""} for line in whole]
     for line, other in list(zip(lines, whole, strict=True))[::7]:
-        mine, [place] = from_text(line["token"]), from_text(other["token"]).places
+        mine, [place] = from_text(line["token"]), from_text(other["token"]).positions
         written = Token.of("old", place.position, lineage="before")
         assert (written.compare(mine), mine.compare(written)) == (Order.BEFORE, Order.AFTER)
         assert mine.compare(Token((place,))) is Order.EQUAL
@@ -289,7 +289,7 @@ def test_tokens_say_what_was_copied_from_other_sources(world: World, whole):
     row = next(at for at, line in enumerate(lines) if "op" in line)
     assert copy.lines(lines[row]["token"]) == lines[row + 1 :]
     [beat] = [event for event in copy.stream(until="now", heartbeat_seconds=0.0) if isinstance(event, Heartbeat)][-1:]
-    assert from_text(beat.token).places[0].origins[0].source == "old"
+    assert from_text(beat.token).positions[0].origins[0].source == "old"
 
 
 def test_tokens_of_others_are_refused(world: World, whole):

@@ -19,7 +19,7 @@ from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token import Token
-from strata_cdc.position.token_packed import growing, packed_place
+from strata_cdc.position.token_packed import growing, packed_source_position
 from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.events import Along
@@ -144,8 +144,8 @@ def test_tokens_of_successive_transactions(executed, first, many):
         return {0: Growth(at, numbers, times)}
 
     inside = replace(place, parts=(PartialTransaction(gtid, 1),))
-    after = cut(TokensAfter([GrowingTokens([packed_place(place)], growths(numbers))]).made)
-    heads = TokensInside([GrowingTokens([packed_place(inside)], growths(numbers - 1))])
+    after = cut(TokensAfter([GrowingTokens([packed_source_position(place)], growths(numbers))]).made)
+    heads = TokensInside([GrowingTokens([packed_source_position(inside)], growths(numbers - 1))])
     steps = np.arange(many) * 7 + 1
     rows = row_tokens(heads, np.arange(many), steps)
     before = place.position
@@ -185,15 +185,15 @@ def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
     item = Transactions(batch, lambda: None, lambda: None, is_landed=True)
     rows = np.flatnonzero(np.arange(len(made)) % 31 != left_out)
 
-    def places():
+    def positions():
         return StreamTransactions(Along("shop", "first", ExecutedAlong(executed, batch, 0), copied_from), item, rows)
 
     seqs = rows + 5
-    tokens, alone = source_tokens(places(), seqs), places()
-    many = texts_of_transactions(places(), seqs, tokens)
+    tokens, alone = source_tokens(positions(), seqs), positions()
+    many = texts_of_transactions(positions(), seqs, tokens)
     assert cut(Composed(many.gtids, len(seqs)).made) == [f'"{made[row]}"' for row in rows]
     thirds = many.gtids_of(np.arange(0, len(seqs), 3))
-    some = texts_of_transactions(places(), seqs[::3], source_tokens(places(), seqs[::3]))
+    some = texts_of_transactions(positions(), seqs[::3], source_tokens(positions(), seqs[::3]))
     for columns in (thirds, some.gtids):
         assert cut(Composed(columns, len(seqs[::3])).made) == [f'"{made[row]}"' for row in rows[::3]]
     assert cut(tokens.after.made) == [alone[seq].after_text for seq in seqs.tolist()]

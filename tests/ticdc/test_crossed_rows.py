@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata_cdc.errors import Place
+from strata_cdc.errors import Location
 from strata_cdc.schema.model.quadrants import DdlKind, Quadrant
 from strata_cdc.store.database import open_store
 from strata_cdc.store.ledgers import IntervalLedger
@@ -43,8 +43,8 @@ def test_new_data_are_committed_after_their_schema(
     counts, key = got.counts.quadrants, ("shop.t", DdlKind.ADD_COLUMN, Quadrant.NEW_OLD)
     assert counts.rows[key] == first
     assert counts.rows["shop.t", DdlKind.ADD_COLUMN, Quadrant.NEW_NEW] == 2 - first
-    row = Place(commit_ts=stamps[0], file=str(data.relative_to(tmp_path)), offset=1)
-    made_at = Place(commit_ts=DDL, file=str(schema.relative_to(tmp_path)))
+    row = Location(commit_ts=stamps[0], file=str(data.relative_to(tmp_path)), offset=1)
+    made_at = Location(commit_ts=DDL, file=str(schema.relative_to(tmp_path)))
     assert counts.first == ({key: (row, made_at)} if first else {})
 
 
@@ -75,11 +75,11 @@ class Crossed:
         data.append(self.feed.write(tables[1], [Row(BEFORE, named(2)), Row(AT, named(3)), Row(AFTER, named(4))]))
         self.feed.checkpoint(START + (30 << 18))
         paths = [str(path.relative_to(self.world.sink)) for path in (*data, added, emptied)]
-        places = [f"commit-ts {AT} ({paths[0]} @ 1)", f"commit-ts {BEFORE} ({paths[1]} @ 1)"]
+        locations = [f"commit-ts {AT} ({paths[0]} @ 1)", f"commit-ts {BEFORE} ({paths[1]} @ 1)"]
         schemas = [f"commit-ts {DDL} ({path})" for path in paths[2:]]
         around = "new data, old schema, around"
-        self.added = f"1 row of {around} add column: a row at {places[0]}, the DDL at {schemas[0]}"
-        self.emptied = f"2 rows of {around} truncate table: a row at {places[1]}, the DDL at {schemas[1]}"
+        self.added = f"1 row of {around} add column: a row at {locations[0]}, the DDL at {schemas[0]}"
+        self.emptied = f"2 rows of {around} truncate table: a row at {locations[1]}, the DDL at {schemas[1]}"
         self.reason = f"under the schema after truncate table at {schemas[1]}, which changes which rows there are"
         self.paths = paths
 
@@ -130,6 +130,6 @@ def test_the_status_has_the_newest_of_all_landings(tmp_path: Path) -> None:
     crossed.world.strata("land")
     [status] = map(json.loads, crossed.world.strata("status", "--json").stdout.splitlines())
     newest = {(one["table"], one["quadrant"]): (one["rows"], one["row"]) for one in status["sink"]["crossed"]}
-    place = {"commit_ts": DDL + (40 << 18), "file": str(late.relative_to(crossed.world.sink)), "offset": 1}
-    assert newest["shop.t", "old data, new schema"] == (1, place)
+    location = {"commit_ts": DDL + (40 << 18), "file": str(late.relative_to(crossed.world.sink)), "offset": 1}
+    assert newest["shop.t", "old data, new schema"] == (1, location)
     assert newest["shop.t", "new data, old schema"][1]["commit_ts"] == AT

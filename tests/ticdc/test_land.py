@@ -24,7 +24,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.repair import LookLimits
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
-from strata_cdc.ticdc.land_sink import SinkPlace, land_sink, landing_state
+from strata_cdc.ticdc.land_sink import SinkLocation, land_sink, landing_state
 from strata_cdc.ticdc.landed_rows import SegmentRows, row_column
 from tests.interposed import interposed
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
@@ -44,10 +44,10 @@ class Died(BaseException):
     """The process is gone before one of its writes."""
 
 
-def place(folder: Path, segment_bytes: int = 1, newest: int = 100) -> SinkPlace:
+def location(folder: Path, segment_bytes: int = 1, newest: int = 100) -> SinkLocation:
     """Each window is a segment, and a few rows are several windows."""
     look = LookLimits(newest=newest)
-    return SinkPlace(str(folder / "sink"), str(folder / "lake"), "s", CsvSettings(), segment_bytes, SMALL, look)
+    return SinkLocation(str(folder / "sink"), str(folder / "lake"), "s", CsvSettings(), segment_bytes, SMALL, look)
 
 
 def written(folder: Path) -> tuple[Feed, Any]:
@@ -75,8 +75,8 @@ def stream_of(folder: Path, lake: str = "") -> list[Any]:
         found += [(change.seq, change.number, change.tables) for change in rows.contents.schema]
         for part in rows.contents.parts:
             for batch in rows.batches(part):
-                places = (row_column(batch, name).to_pylist() for name in ("_seq", "_row"))
-                found += zip(*places, batch.column(0).to_pylist(), strict=True)
+                locations = (row_column(batch, name).to_pylist() for name in ("_seq", "_row"))
+                found += zip(*locations, batch.column(0).to_pylist(), strict=True)
     return sorted(found, key=lambda one: (one[0], str(one)))
 
 
@@ -88,7 +88,7 @@ def ids(folder: Path) -> list[int]:
 def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path, newest: int) -> None:
     whole = tmp_path / "whole"
     written(whole)
-    land_sink(place(whole))
+    land_sink(location(whole))
     expected = landed(whole)
     assert len(expected) >= 6
     assert ids(whole) == [*range(1, 41), *range(42, 50)]
@@ -107,14 +107,14 @@ def test_a_landing_that_dies_before_any_write_is_continued(tmp_path: Path, newes
             interposed(dying, (segments, "publish_file"), (segment_writer, "publish_file")),
             pytest.raises(Died),
         ):
-            land_sink(place(folder, newest=newest))
-        land_sink(place(folder, newest=newest))
+            land_sink(location(folder, newest=newest))
+        land_sink(location(folder, newest=newest))
         # Where a segment ends may differ, since the second landing begins elsewhere in the files; the stream does not.
         assert stream_of(folder) == stream_of(whole)
         state = landing_state(LandedStream.open(str(folder / "lake"), "s"))
         assert state.end_ts == START + 50 * SECOND
         continued = landed(folder)
-        land_sink(place(folder, newest=newest))
+        land_sink(location(folder, newest=newest))
         assert landed(folder) == continued
 
 
@@ -150,21 +150,21 @@ def test_rows_before_a_broken_line_land(tmp_path: Path) -> None:
     path.write_bytes(good + b'"I","a","sh')
     feed.checkpoint(START + 100 * SECOND)
     with pytest.raises(StrataError, match=r"row|record") as caught:
-        land_sink(place(tmp_path, 1 << 20))
+        land_sink(location(tmp_path, 1 << 20))
     assert path.name in str(caught.value)
     assert ids(tmp_path)[-1] == 59
     path.write_bytes(good)
-    land_sink(place(tmp_path, 1 << 20))
+    land_sink(location(tmp_path, 1 << 20))
     assert ids(tmp_path) == [*range(1, 41), *range(42, 60), 70]
 
 
 def test_a_schema_file_that_comes_too_late_is_refused(tmp_path: Path) -> None:
     feed, table = written(tmp_path)
-    land_sink(place(tmp_path))
+    land_sink(location(tmp_path))
     feed.ddl(table, START + 45 * SECOND, 6, "ALTER TABLE a DROP COLUMN name", (ID, SinkColumn("n")))
     feed.checkpoint(START + 100 * SECOND)
     with pytest.raises(BadData, match="came after commits up to"):
-        land_sink(place(tmp_path))
+        land_sink(location(tmp_path))
 
 
 def test_a_table_whose_first_row_comes_later_has_an_older_schema_file(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_tables_that_the_settings_exclude_do_not_land(tmp_path: Path) -> None:
 def test_segments_that_were_changed_are_refused(tmp_path: Path) -> None:
     world = SinkWorld(tmp_path)
     written(tmp_path)
-    land_sink(place(tmp_path, 1 << 20))
+    land_sink(location(tmp_path, 1 << 20))
     path = next((tmp_path / "lake" / "landing" / "s").glob("*.rows"))
     content = bytearray(path.read_bytes())
     content[100] ^= 1
@@ -211,13 +211,13 @@ def test_segments_that_were_changed_are_refused(tmp_path: Path) -> None:
         world.run()
     path.write_bytes(content[:-1])
     with pytest.raises(StrataError, match=r"not as it was written|another segment"):
-        land_sink(place(tmp_path))
+        land_sink(location(tmp_path))
 
 
 def test_a_damaged_index_is_named_and_made_again(tmp_path: Path) -> None:
     """Wherever a byte of it is wrong: a reader has the right answer or names the file; a landing makes it as it was."""
     written(tmp_path)
-    land_sink(place(tmp_path, 4000))
+    land_sink(location(tmp_path, 4000))
     lake = str(tmp_path / "lake")
     expected, good = stream_of(tmp_path), landed(tmp_path)
     paths = sorted((tmp_path / "lake" / "landing" / "s").glob(f"*{SUFFIX}"))
@@ -229,14 +229,14 @@ def test_a_damaged_index_is_named_and_made_again(tmp_path: Path) -> None:
             found, error = read_or_error(tmp_path)
             assert found == expected or error is not None
             assert error is None or (error.file == str(path) and "`strata land`" in (error.remedy or ""))
-            land_sink(place(tmp_path, 4000))
+            land_sink(location(tmp_path, 4000))
             assert landed(tmp_path) == good, at
         for damaged in (b"", content[: len(content) // 2], (paths[1] if path == paths[0] else paths[0]).read_bytes()):
             path.write_bytes(damaged)
             with pytest.raises(DamagedIndexError, match=r"transaction index is damaged") as caught:
                 stream_of(tmp_path)
             assert caught.value.file == str(path)
-            land_sink(place(tmp_path, 4000))
+            land_sink(location(tmp_path, 4000))
             assert landed(tmp_path) == good
     assert LandedStream.open(lake, "s").last_seq == len(expected_commits(expected))
 
@@ -254,7 +254,7 @@ def expected_commits(stream: list[Any]) -> set[int]:
 
 def test_a_landing_looks_at_the_newest_indexes_and_once_an_hour_at_all(tmp_path: Path) -> None:
     feed, table = written(tmp_path)
-    sink = place(tmp_path, newest=3)
+    sink = location(tmp_path, newest=3)
     land_sink(sink)
     folder = tmp_path / "lake/landing/s"
     indexes = sorted(folder.glob(f"*{SUFFIX}"))
@@ -293,7 +293,7 @@ def landed_seqs(folder: Path) -> list[int]:
 def test_a_damaged_index_within_a_segment_says_what_to_restore(tmp_path: Path) -> None:
     """The one beside it is as good; only where both are damaged nothing can be made of them."""
     written(tmp_path)
-    land_sink(place(tmp_path, 1 << 20))
+    land_sink(location(tmp_path, 1 << 20))
     expected = stream_of(tmp_path)
     path = next((tmp_path / "lake" / "landing" / "s").glob("*.rows"))
     index = path.with_name(f"{path.name}{SUFFIX}")
@@ -301,20 +301,20 @@ def test_a_damaged_index_within_a_segment_says_what_to_restore(tmp_path: Path) -
     content = bytearray(path.read_bytes())
     content[inner + 40] ^= 0xFF
     path.write_bytes(content)
-    land_sink(place(tmp_path, 1 << 20))
+    land_sink(location(tmp_path, 1 << 20))
     assert stream_of(tmp_path) == expected
     index.unlink()
     with pytest.raises(DamagedFileError, match="index in the landed segment is not as it was written") as caught:
-        land_sink(place(tmp_path, 1 << 20))
+        land_sink(location(tmp_path, 1 << 20))
     assert caught.value.file == str(path)
     assert index.name in (caught.value.remedy or "")
     assert not index.exists()
     index.write_bytes(beside)
-    land_sink(place(tmp_path, 1 << 20))
+    land_sink(location(tmp_path, 1 << 20))
     assert stream_of(tmp_path) == expected
 
 
 def test_a_source_has_one_kind_of_stream(tmp_path: Path) -> None:
     with pytest.raises(Usage, match="no folder of a TiCDC storage sink"):
-        land_sink(place(tmp_path))
+        land_sink(location(tmp_path))
     assert not landed(tmp_path)

@@ -95,18 +95,18 @@ def test_a_mirror_follows_from_create_table_on(tmp_path: Path, form: str) -> Non
         ("postgresql://u:p@h/strata", None),
     ],
 )
-def test_the_locks_of_mirrors_are_where_the_store_is(store: str, place: ServerAddress | str | None) -> None:
+def test_the_locks_of_mirrors_are_where_the_store_is(store: str, location: ServerAddress | str | None) -> None:
     source = Source("s", None, "s3://bucket/lake", store, SourceSettings(kind="ticdc"))
-    if isinstance(place, ServerAddress):
+    if isinstance(location, ServerAddress):
         found = source.lock_place
         assert isinstance(found, ServerAddress)
-        assert (found.host, found.port, found.user) == (place.host, place.port, place.user)
+        assert (found.host, found.port, found.user) == (location.host, location.port, location.user)
         return
-    assert source.lock_place == place
-    if place is None:
+    assert source.lock_place == location
+    if location is None:
         with (
             pytest.raises(SourceSettingsError, match="the store of this source cannot hold them"),
-            MirrorLocks(source.lake, "s", place).alone(TableName("shop", "a"), purpose="testing this mirror"),
+            MirrorLocks(source.lake, "s", location).alone(TableName("shop", "a"), purpose="testing this mirror"),
         ):
             pass
 

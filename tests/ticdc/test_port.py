@@ -14,7 +14,7 @@ from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.schema.model.types import Family, TypeKind, parse_column_type
 from strata_cdc.streams.stream import ChangeStream
 from strata_cdc.ticdc.csv_form import CsvSettings
-from strata_cdc.ticdc.land_sink import SinkPlace, land_sink
+from strata_cdc.ticdc.land_sink import SinkLocation, land_sink
 from strata_cdc.ticdc.limits import SinkLimits
 from tests.streams.world import World, lines_of
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn, SinkTable
@@ -161,7 +161,7 @@ def sink(request: pytest.FixtureRequest, binlog: World, tmp_path_factory: pytest
             write(feed, table, [row for row in mine if begin < row.seq < end], chance)
     feed.checkpoint(START + 10_000_000)
     utc, limits = CsvSettings(time_zone="UTC"), SinkLimits(block_bytes=2000, batch_rows=3)
-    land_sink(SinkPlace(str(world.sink), world.settings.lake, "s", utc, segment_bytes=20_000, limits=limits))
+    land_sink(SinkLocation(str(world.sink), world.settings.lake, "s", utc, segment_bytes=20_000, limits=limits))
     return world
 
 

@@ -96,7 +96,7 @@ def test_positions_are_timestamps_and_times(tmp_path: Path) -> None:
 
     def seqs(*given: str, **options: Any) -> list[int]:
         lines = streamed(world, *given, **options)
-        return sorted({from_text(line["token"]).places[0].position.seq for line in lines if "commit" in line})
+        return sorted({from_text(line["token"]).positions[0].position.seq for line in lines if "commit" in line})
 
     assert seqs(str(START + 2)) == [3, 4, 5]
     assert seqs(str(START + 9)) == [4, 5]
@@ -423,5 +423,5 @@ def test_rows_that_were_written_apart_are_in_order(tmp_path: Path) -> None:
     assert [line["ddl"] for line in whole if "ddl" in line] == ["ALTER TABLE b ADD COLUMN n INT"]
     edges = {part.last_seq for part in parts} | {part.first_seq for part in parts}
     for at, line in enumerate(whole):
-        if from_text(line["token"]).places[0].position.seq in edges:
+        if from_text(line["token"]).positions[0].position.seq in edges:
             assert streamed(world, line["token"], columns=["id"]) == whole[at + 1 :]

@@ -17,11 +17,11 @@ from strata_cdc.files.storage import Folder
 from strata_cdc.landing.repair import LookLimits
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
-from strata_cdc.ticdc.land_sink import SinkPlace, land_sink
+from strata_cdc.ticdc.land_sink import SinkLocation, land_sink
 from tests.interposed import interposed
 from tests.s3_server import BUCKET
 from tests.ticdc.reading import SMALL
-from tests.ticdc.test_land import Died, place, stream_of, written
+from tests.ticdc.test_land import Died, location, stream_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def bucket(s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> s
 
 def land(folder: Path, lake: str, segment_bytes: int = SEGMENT_BYTES) -> None:
     look = LookLimits(newest=2)
-    land_sink(SinkPlace(str(folder / "sink"), lake, "s", CsvSettings(), segment_bytes, SMALL, look))
+    land_sink(SinkLocation(str(folder / "sink"), lake, "s", CsvSettings(), segment_bytes, SMALL, look))
 
 
 def on_another_machine(folder: Path, lake: str, writes: int, segment_bytes: int) -> None:
@@ -94,7 +94,7 @@ def outcomes(folder: Path, bucket: str, expected: list[Any], writes: int, segmen
 def test_of_two_landings_in_a_bucket_one_ends_and_nothing_is_twice(tmp_path: Path, bucket: str, writes: int) -> None:
     """The other one cuts its segments elsewhere."""
     written(tmp_path)
-    land_sink(place(tmp_path, SEGMENT_BYTES))
+    land_sink(location(tmp_path, SEGMENT_BYTES))
     ended = list(outcomes(tmp_path, bucket, stream_of(tmp_path), writes, 2 * SEGMENT_BYTES))
     assert len(ended) == 2 * len(list((tmp_path / "lake" / "landing" / "s").glob("0*.rows"))) >= 6
     assert ended[0] == "second"
@@ -104,7 +104,7 @@ def test_of_two_landings_in_a_bucket_one_ends_and_nothing_is_twice(tmp_path: Pat
 def test_two_landings_that_write_the_same_may_both_end(tmp_path: Path, bucket: str) -> None:
     """As a request that is sent again because its answer was lost."""
     written(tmp_path)
-    land_sink(place(tmp_path, SEGMENT_BYTES))
+    land_sink(location(tmp_path, SEGMENT_BYTES))
     assert set(outcomes(tmp_path, bucket, stream_of(tmp_path), 1, SEGMENT_BYTES)) == {"whole"}
 
 

@@ -110,7 +110,7 @@ def test_what_is_read_next_has_what_the_token_covers(pair: tuple[MariadbServer, 
     readings = []
     with primary.connect() as connection, connection.cursor() as cursor:
         while len(readings) < 300 or len(gtids) <= 100:
-            [place] = tokens.include(connection).places
+            [place] = tokens.include(connection).positions
             cursor.execute("SELECT a FROM d.t WHERE a LIKE %s ORDER BY id DESC LIMIT 500", (f"{is_xa}-%",))
             readings.append((place.position, {row for (row,) in cursor.fetchall()}))
     is_over.set()

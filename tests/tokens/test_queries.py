@@ -59,7 +59,7 @@ def test_a_replica_says_whether_it_has_it_and_waits_for_it(pair):
         replica.run_sql("STOP REPLICA SQL_THREAD")
         insert(writer)
         token = tokens.own(writer, source="shop")
-        assert token.places[0].source == "shop"
+        assert token.positions[0].source == "shop"
         assert tokens.compare(writer, token) in HAS
         assert tokens.compare(reader, token) is Order.AFTER
         assert tokens.wait(reader, token, 0) is False
@@ -89,7 +89,7 @@ def test_the_servers_word_of_a_commit(pair, way):
         if way == "commit()":
             session.commit()
         mine = tokens.own(session)
-        [place] = mine.places
+        [place] = mine.positions
         assert place.position.count() == 1
         copied = tokens.own(session, copied_from={"old": "first"})
         assert Token.of("old", place.position, lineage="first").compare(copied) is Order.BEFORE
@@ -102,9 +102,9 @@ def test_the_servers_word_of_a_commit(pair, way):
         # A connection that was made anew tracks nothing: all that the server has executed is as right.
         session.close()
         session.connect()
-        assert tokens.own(session).places[0].position.count() > 1
+        assert tokens.own(session).positions[0].position.count() > 1
         assert tokens.remember(session)
-        assert tokens.own(session).places[0].position.count() > 1
+        assert tokens.own(session).positions[0].position.count() > 1
 
 
 def test_any_other_connection_gets_all_that_the_server_had_executed(pair):
@@ -215,7 +215,7 @@ def test_a_change_row_and_a_published_interval(pair):
     primary, _ = pair
     with primary.connect() as session:
         insert(session)
-        [place] = tokens.own(session).places
+        [place] = tokens.own(session).positions
         sid, spans = next(iter(place.position.items()))
         row = {"_source": "shop", "_gtid": f"{sid}:{spans[-1][1]}", "_committed_at": 5}
         change = tokens.of_change(row)

@@ -403,5 +403,5 @@ def _position(event: Event) -> tuple[Executed, Executed]:
 
 
 def _only(token: Token) -> SourcePosition:
-    [position] = token.places
+    [position] = token.positions
     return position

@@ -229,15 +229,15 @@ class Cache:
 
     def _executed(self, token: Token) -> Executed:
         """All that a token asks for: of transactions of which it has a part, the whole."""
-        return self._place(token).executed() or NOTHING
+        return self._source_position(token).executed() or NOTHING
 
     def _position(self, token: Token) -> Executed:
         """What a token promises: no transaction of which it has only a part."""
-        position = self._place(token).position
+        position = self._source_position(token).position
         return position if is_executed(position) else NOTHING
 
-    def _place(self, token: Token) -> SourcePosition:
-        for position in token.places:
+    def _source_position(self, token: Token) -> SourcePosition:
+        for position in token.positions:
             mine = (position.source, position.lineage) == (self.shapes.source, self.shapes.lineage)
             if mine and is_executed(position.position):
                 return position

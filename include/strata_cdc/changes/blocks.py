@@ -160,7 +160,7 @@ class RowReader:
 
     def __init__(self, binlog: BinlogFile, plans: DecodePlans) -> None:
         self._file, self._plans = _WalkedFile.from_file(binlog), plans
-        self._place, self._maps, self._buffers = _WalkPosition(), MapsInForce(), _PlannedBuffers()
+        self._walk_position, self._maps, self._buffers = _WalkPosition(), MapsInForce(), _PlannedBuffers()
         self._range: Range | None = None
         """The range that is being read."""
         self._changed_seq = 0
@@ -180,17 +180,17 @@ class RowReader:
             fault = error
         yield from self._flush(is_last=True)
         if fault is not None:
-            raise fault.located(file=self._file.path, gtid=self._place.gtid())
+            raise fault.located(file=self._file.path, gtid=self._walk_position.gtid())
 
     @property
     def seq(self) -> int:
         """Ordinal of the last transaction that began."""
-        return int(self._place.state.seq)
+        return int(self._walk_position.state.seq)
 
     @property
     def clock(self) -> int:
         """The commit clock at that transaction, microseconds UTC."""
-        return int(self._place.state.clock)
+        return int(self._walk_position.state.clock)
 
     def check_end(self) -> None:
         """Checks that the file may end after the last range, which has been read completely.
@@ -200,9 +200,9 @@ class RowReader:
         """
         end = 0 if self._range is None else self._range.end
         try:
-            check_end(self._place.state.place, end, Word.FILE_END)
+            check_end(self._walk_position.state.place, end, Word.FILE_END)
         except StrataError as error:
-            raise error.located(file=self._file.path, gtid=self._place.gtid()) from None
+            raise error.located(file=self._file.path, gtid=self._walk_position.gtid()) from None
 
     def _take(self, item: Source) -> Iterator[Step]:
         match item:
@@ -211,7 +211,7 @@ class RowReader:
             case RangeStart():
                 self._begin(item)
             case PayloadEnd():
-                state = self._place.state
+                state = self._walk_position.state
                 state.place = check_end(state.place, item.position, Word.PAYLOAD_END)
             case FlushPoint():
                 yield from self._flush()
@@ -223,14 +223,14 @@ class RowReader:
         sides = (None if before is None else before.prepared_seq, start.range.prepared_seq)
         if any(seq is not None and seq < self._changed_seq for seq in sides):
             self._maps.forget()
-        self._place.begin(start, is_piece=self._file.is_piece)
+        self._walk_position.begin(start, is_piece=self._file.is_piece)
         for body in start.table_maps:
             self._take_table_map(body)
 
     # Events -----------------------------------------------------------------------------------------
 
     def _walk(self, window: Window) -> Iterator[Step]:
-        state, region = self._place.state, window.region
+        state, region = self._walk_position.state, window.region
         state.event = state.at = 0
         state.foreign = region is not self._buffers.region
         while state.event < len(window):
@@ -243,7 +243,7 @@ class RowReader:
             raise window.fault
 
     def _tables(self) -> Tables:
-        place, maps, buffers = self._place, self._maps, self._buffers.arrays
+        place, maps, buffers = self._walk_position, self._maps, self._buffers.arrays
         return Tables(
             place.states,
             place.servers.keys,
@@ -260,7 +260,7 @@ class RowReader:
 
     def _give(self, region: Region) -> Iterator[RowBlock]:
         """Takes the rows of the full buffer, or of all buffers if the next row's cells lie in another region."""
-        state, servers = self._place.state, self._place.servers.sids
+        state, servers = self._walk_position.state, self._walk_position.servers.sids
         buffer = int(state.buffer)
         if buffer >= 0:
             yield from self._buffers.blocks(servers, buffer)
@@ -270,14 +270,14 @@ class RowReader:
         state.foreign = 0
 
     def _flush(self, *, is_last: bool = False) -> Iterator[Step]:
-        yield from self._buffers.blocks(self._place.servers.sids)
-        yield Watermark(self.seq + 1 if self._place.state.place == State.BETWEEN else self.seq, is_last)
+        yield from self._buffers.blocks(self._walk_position.servers.sids)
+        yield Watermark(self.seq + 1 if self._walk_position.state.place == State.BETWEEN else self.seq, is_last)
 
     # Rare events ------------------------------------------------------------------------------------
 
     def _located(self, status: int, window: Window) -> Iterator[Step]:
         """As `_answer`, with the event's offset in its errors."""
-        at = int(self._place.state.event)
+        at = int(self._walk_position.state.event)
         try:
             yield from self._answer(status, window, at)
         except StrataError as error:
@@ -288,14 +288,14 @@ class RowReader:
     def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
         """Does what the walk requests at event number `at`; it continues after this event, or repeats it."""
         if status == Request.NEW_SERVER:
-            self._place.add_server()
+            self._walk_position.add_server()
         elif status == Request.NEW_TABLE_MAP:
             refused = self._take_table_map(window.body(at))
             if refused is not None:
                 yield self._hole(refused)
         else:
             yield from self._pass(status, window, at)
-            state = self._place.state
+            state = self._walk_position.state
             state.place = state.following
             state.event = at + 1
 
@@ -317,8 +317,8 @@ class RowReader:
             raise fault_of(status, window.region.buffer, *window.place(at), form, packed=packed)
 
     def _hole(self, error: StrataError) -> Hole:
-        position = int(self._place.state.position)
-        return Hole(error.located(gtid=self._place.gtid(), file=self._file.name, offset=position), self.seq)
+        position = int(self._walk_position.state.position)
+        return Hole(error.located(gtid=self._walk_position.gtid(), file=self._file.name, offset=position), self.seq)
 
     def _take_table_map(self, body: bytes) -> StrataError | None:
         """Puts a TABLE_MAP in force; returns, the first time only, why its rows cannot be decoded as they are."""
@@ -326,6 +326,6 @@ class RowReader:
         table_map = parse_table_map(body, form.header_length(EventType.TABLE_MAP), form.flavour.vendor)
         prepared_seq = None if self._range is None else self._range.prepared_seq
         plan, refused = self._plans.find(table_map, self.seq if prepared_seq is None else prepared_seq)
-        number, statement = self._buffers.number_of(plan), int(self._place.state.statement)
+        number, statement = self._buffers.number_of(plan), int(self._walk_position.state.statement)
         self._maps.add(table_map.table_id, table_map.body, number, statement)
         return refused

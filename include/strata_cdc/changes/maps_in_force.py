@@ -33,13 +33,13 @@ class MapsInForce:
             buffer: Number of the row buffer.
             statement: Number of the statement, as the walk counts them.
         """
-        place = self._place(table_id)
-        if self.entries[place].key == 0:
+        at = self._index_of(table_id)
+        if self.entries[at].key == 0:
             if 2 * (self._count + 1) > len(self.entries):
                 self._grow()
-                place = self._place(table_id)
+                at = self._index_of(table_id)
             self._count += 1
-        self.entries[place] = (table_id + 1, buffer, statement, len(self.bodies), len(body))
+        self.entries[at] = (table_id + 1, buffer, statement, len(self.bodies), len(body))
         self.bodies = np.concatenate((self.bodies, np.frombuffer(body, np.uint8)))
 
     def forget(self) -> None:
@@ -48,11 +48,11 @@ class MapsInForce:
         self._count = 0
         self.bodies = self.bodies[:0]
 
-    def _place(self, table_id: int) -> int:
+    def _index_of(self, table_id: int) -> int:
         return int(find_map(self.entries, table_id))
 
     def _grow(self) -> None:
         known = self.entries[self.entries["key"] != 0]
         self.entries = records(MapInForce, 2 * len(self.entries))
         for entry in known:
-            self.entries[self._place(int(entry.key) - 1)] = entry
+            self.entries[self._index_of(int(entry.key) - 1)] = entry

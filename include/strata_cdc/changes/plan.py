@@ -231,7 +231,7 @@ class _Planner(Struct):
     slices: list[Slice] = field(default_factory=list)
     errors: dict[TableName, StrataError] = field(default_factory=dict)
     refused_rows: dict[TableName, int] = field(default_factory=dict)
-    place: str = ""
+    segment_url: str = ""
     """Path or URL of the open slice's segment."""
     binlog_file: str = ""
     ranges: list[Range] = field(default_factory=list)
@@ -252,15 +252,15 @@ class _Planner(Struct):
             # Its rows take effect with its XA COMMIT, if there is one.
             self.clock = record.committed_at
             return
-        place = record.segment if isinstance(record, CommittedRecord) else self.segment
+        segment_url = record.segment if isinstance(record, CommittedRecord) else self.segment
         needed = {name: self._find(name, record) for name in self._names(record)}
-        if self._must_cut(place, needed):
+        if self._must_cut(segment_url, needed):
             self.close()
         elif self._is_apart(record):
             self._end_range()
         if self.first is None:
             self.first, self.clock_before = record, self.clock
-            self.place, self.binlog_file = place, record.binlog_file
+            self.segment_url, self.binlog_file = segment_url, record.binlog_file
         self.tables.update(needed)
         self.has_rows = self.has_rows or any(needed.values())
         self.end = record.end
@@ -290,12 +290,12 @@ class _Planner(Struct):
             self.named[rows] = name if is_wanted else None
         return self.named[rows]
 
-    def _must_cut(self, place: str, needed: dict[TableName, PlannedVersion | None]) -> bool:
+    def _must_cut(self, segment_url: str, needed: dict[TableName, PlannedVersion | None]) -> bool:
         if self.first is None and not self.ranges:
             return False
         size = self.size + (self.end - self.first.begin if self.first is not None else 0)
         moved = any(_is_other(self.tables.get(name, table), table) for name, table in needed.items())
-        return size >= self.target_bytes or moved or place != self.place or len(self.ranges) >= MOST_RANGES
+        return size >= self.target_bytes or moved or segment_url != self.segment_url or len(self.ranges) >= MOST_RANGES
 
     def _is_apart(self, record: TransactionRecord) -> bool:
         """Whether a transaction is not directly after the open range, or has the rows of a prepared one."""
@@ -368,7 +368,7 @@ class _Planner(Struct):
         self.slices.append(
             Slice(
                 source=self.source,
-                segment=self.place,
+                segment=self.segment_url,
                 binlog_file=self.binlog_file,
                 begin=first.begin,
                 end=first.end,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.position.token_packed import PackedPlace
+    from strata_cdc.position.token_packed import PackedSourcePosition
     from strata_cdc.position.token_seal import StepTexts
 
 _LETTERS: Final = np.frombuffer(LETTERS.encode(), np.uint8)
@@ -41,7 +41,7 @@ class GrowingTokens(Struct, frozen=True, eq=False):
     """The tokens of consecutive transactions that differ in a few numbers: after each, or inside each, without what
     follows the number of steps. At least one number grows."""
 
-    packed: Sequence[PackedPlace]
+    packed: Sequence[PackedSourcePosition]
     """The packed positions of all sources before the transactions, or inside the first, in the order of the sources'
     names."""
     growths: Mapping[int, Growth]

@@ -24,8 +24,8 @@ GROUP = typer.Typer(help="Event tokens: where a stream is, as a text.", no_args_
 def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An event token.")]) -> None:
     """Shows what is in a token, source by source."""
     as_json = bool(context.obj["json"])
-    for place in from_text(token).places:
-        facts = shown(place)
+    for source_position in from_text(token).positions:
+        facts = shown(source_position)
         if not as_json:
             copied = facts.get("copied", ())
             facts["copied"] = [" ".join(str(part) for part in origin.values() if part) for origin in copied]
@@ -85,15 +85,15 @@ def without(
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Sources to leave out.")],
 ) -> None:
     """Prints a token without some of its sources: for a group that these have left."""
-    places = from_text(token).places
-    names = [place.source for place in places]
+    positions = from_text(token).positions
+    names = [source_position.source for source_position in positions]
     unknown = sorted(set(sources) - set(names))
     if unknown:
         raise Usage(
             f"the token does not name {', '.join(unknown)}; it names {', '.join(names) or 'no source'}",
             remedy="`strata token show TOKEN` shows what is in it.",
         )
-    left = tuple(place for place in places if place.source not in sources)
+    left = tuple(source_position for source_position in positions if source_position.source not in sources)
     if not left:
         raise Usage("the token names no other source", remedy="Leave a source in it.")
     _answer(context, "token", to_text(Token(left)))

@@ -18,7 +18,7 @@ from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.config.connections import connection_as_url
 from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
-from strata_cdc.config.places import address_beside, is_usable_lake, place_beside, store_beside
+from strata_cdc.config.paths import address_beside, is_usable_lake, path_beside, store_beside
 from strata_cdc.config.source_kinds import SERVER, TICDC, BinaryEncoding, SinkText, SourceKind, check_kind, no_server
 from strata_cdc.config.toml_file import key_lines
 from strata_cdc.errors import SettingsError, UnknownSourceError
@@ -405,7 +405,7 @@ class Settings:
             micros_of(configured.max_skew),
             micros_of(configured.clock_bound),
             configured.global_keys,
-            configured.journal and place_beside(self.folder, configured.journal),
+            configured.journal and path_beside(self.folder, configured.journal),
             tuple(map(self.source, self._servers(self.sources if configured.journal else former, taken))),
             configured.source_gtid_column,
         )
@@ -521,7 +521,7 @@ def parse_settings(text: str, path: str | None, find_connection: Callable[[str],
     if mistakes:
         raise SettingsError(str(mistakes), file=file, remedy="docs/settings.md names every setting.")
     return Settings(
-        lake=place_beside(folder, top["lake"]),
+        lake=path_beside(folder, top["lake"]),
         sources=sources,
         groups=groups,
         fresh_within_minutes=top.get("fresh_within_minutes"),
@@ -541,7 +541,7 @@ def _take_top(raw: dict[str, Any], folder: Path | None, mistakes: Mistakes) -> d
             "lake holds options or a key: put those of an object store into the environment, as in AWS_ENDPOINT_URL, "
             "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         )
-    elif lake and not is_usable_lake(place_beside(folder, lake)):
+    elif lake and not is_usable_lake(path_beside(folder, lake)):
         mistakes.add(
             ("lake",),
             "lake: its path must hold no backslash, none of [ ] { } * ?, and no % with two hexadecimal digits, which "
@@ -580,7 +580,7 @@ def _take_sources(top: dict[str, Any], folder: Path | None, mistakes: Mistakes) 
 
 def _beside(folder: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of a source with absolute paths."""
-    placed = {"checks": place_beside, "store": store_beside, "url": place_beside}
+    placed = {"checks": path_beside, "store": store_beside, "url": path_beside}
     return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}
 
 

@@ -285,7 +285,7 @@ class HistoryWriter(RowsWriter):
         return exp.Neg(this=exp.Window(this=exp.RowNumber(), order=order))
 
     def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, ColumnSource]]:
-        return zip(self._source.columns, branch.places, strict=True)
+        return zip(self._source.columns, branch.column_sources, strict=True)
 
     def _event_columns(self, stage: int = 0) -> list[tuple[str, pa.DataType]]:
         event_columns = super()._event_columns(stage)

@@ -75,7 +75,7 @@ class Lookup(NamedTuple):
     """Name of the column with the result: NULL if the value is not in the mapping."""
     value: exp.Expr
     """The value, in the type that it had."""
-    place: ColumnSource
+    column_source: ColumnSource
     """Where the values are, with their mapping."""
     kind: pa.DataType
     """The type that they have now."""
@@ -91,14 +91,14 @@ def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect
     rows = select("*").from_(relation, copy=False).subquery("rows", copy=False)
     query = select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows, copy=False)
     for lookup in lookups:
-        made, (before, after, text) = _mapping(lookup.place), _names(_mapping(lookup.place))
+        made, (before, after, text) = _mapping(lookup.column_source), _names(_mapping(lookup.column_source))
         query = query.select(named(exp.column(name_of(after), name_of(lookup.name)), lookup.name), copy=False)
         if made.texts is not None:
             of_text = exp.column(name_of(text), name_of(lookup.name))
             query = query.select(named(of_text, text_name(lookup.name)), copy=False)
         mapping = exp.alias_(exp.to_table(made.name), lookup.name, quoted=True, table=True)
         key = exp.column(name_of(before), name_of(lookup.name))
-        is_it = exp.EQ(this=key, expression=_comparable(lookup.value, _kind(lookup.place), dialect))
+        is_it = exp.EQ(this=key, expression=_comparable(lookup.value, _kind(lookup.column_source), dialect))
         query = query.join(mapping, on=is_it, join_type="left", copy=False)
     return query.subquery(copy=False)
 

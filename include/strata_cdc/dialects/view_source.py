@@ -100,7 +100,7 @@ class Branch(Struct, frozen=True):
 
     relation: str
     versions: tuple[int, ...]
-    places: tuple[ColumnSource, ...]
+    column_sources: tuple[ColumnSource, ...]
     """For each column of the view; those of earlier stages are not used."""
     stage: int = 0
     """The stage to which the versions belong."""

@@ -198,7 +198,7 @@ class Writer:
     def _changes_of(self, branch: Branch) -> exp.Select:
         is_delete = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
         selected = []
-        for column, column_source in zip(self._source.columns, branch.places, strict=True):
+        for column, column_source in zip(self._source.columns, branch.column_sources, strict=True):
             expression = self._then(column_source, column)
             if column.is_key:
                 old = self._then(column_source, column, BEFORE)
@@ -207,7 +207,7 @@ class Writer:
         images = exp.Struct(
             expressions=[
                 exp.PropertyEQ(this=name_of(column.published), expression=self._then(column_source, column, BEFORE))
-                for column, column_source in zip(self._source.columns, branch.places, strict=True)
+                for column, column_source in zip(self._source.columns, branch.column_sources, strict=True)
             ]
         )
         has_image = exp.Not(this=exp.Is(this=column_of(BEFORE), expression=exp.null()))
@@ -257,7 +257,7 @@ class Writer:
 
     def _relations(self, branch: Branch) -> tuple[exp.Expr, exp.Expr]:
         """The rows of a branch with the results of lookups: for `_put`, and for `_removed`."""
-        pairs = list(zip(self._source.columns, branch.places, strict=True))
+        pairs = list(zip(self._source.columns, branch.column_sources, strict=True))
         keys = [pair for pair in pairs if self._is_key(pair[0], branch.stage)]
         put = [*self._lookups(pairs), *self._lookups([pair for pair in pairs if pair[1].in_key], BEFORE)]
         removed = [*self._lookups(keys), *self._lookups(keys, BEFORE)]
@@ -272,7 +272,7 @@ class Writer:
         return [
             query_of(column_source, column.kind, self._dialect)
             for branch in self._with_mappings()
-            for column, column_source in zip(self._source.columns, branch.places, strict=True)
+            for column, column_source in zip(self._source.columns, branch.column_sources, strict=True)
             if column_source.made is not None
         ]
 
@@ -292,7 +292,7 @@ class Writer:
     def _put(self, branch: Branch) -> list[exp.Expr]:
         selected = [named(exp.Literal.number(1), "put"), *_order()]
         stays = self._stays(branch)
-        for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+        for at, (column, column_source) in enumerate(zip(self._source.columns, branch.column_sources, strict=True)):
             if self._is_key(column, branch.stage):
                 selected.append(named(self._key(column_source, column), f"k{at}"))
             if self._is_key(column, branch.stage) and column.has_texts:
@@ -303,7 +303,7 @@ class Writer:
 
     def _stays(self, branch: Branch) -> exp.Expr:
         """Whether a change keeps the row under its key."""
-        sources = zip(self._source.columns, branch.places, strict=True)
+        sources = zip(self._source.columns, branch.column_sources, strict=True)
         keys = [pair for pair in sources if self._is_key(pair[0], branch.stage)]
         same = [
             (self._key(column_source, column), self._value(column_source, column, BEFORE))
@@ -319,7 +319,7 @@ class Writer:
 
     def _removed(self, branch: Branch) -> list[exp.Expr]:
         selected = [named(exp.Literal.number(0), "put"), *_order()]
-        for at, (column, column_source) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+        for at, (column, column_source) in enumerate(zip(self._source.columns, branch.column_sources, strict=True)):
             if self._is_key(column, branch.stage):
                 selected.append(named(self._old(column_source, column), f"k{at}"))
             if self._is_key(column, branch.stage) and column.has_texts:

@@ -125,7 +125,7 @@ class PendingSwitchovers:
         pending = self._by_source[source]
         pending.kept.append((source, what))
         if source not in pending.positions:
-            pending.positions[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
+            pending.positions[source] = _position_of(what) or SourcePosition(source, NOTHING, lineage)
         if not pending.switchover.new.keys() <= pending.positions.keys():
             return None
         for name in pending.switchover.new:
@@ -138,7 +138,7 @@ class PendingSwitchovers:
         return source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | Ended) and not is_fault
 
 
-def _place_of(what: FromReader) -> SourcePosition | None:
+def _position_of(what: FromReader) -> SourcePosition | None:
     if isinstance(what, StreamBatch):
         position: SourcePosition | None = what.transactions[min(what.transactions)].before
     else:

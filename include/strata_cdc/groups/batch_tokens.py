@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokensAfter, TokensInside
-from strata_cdc.position.token_packed import growing, packed_place
+from strata_cdc.position.token_packed import growing, packed_source_position
 from strata_cdc.streams.source_tokens import SpanTokens, joined_tokens, tokens_one_by_one
 from strata_cdc.streams.transactions import MANY
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.groups.batch import GroupBatch, GroupTransactions
     from strata_cdc.groups.group_position import GroupPosition
-    from strata_cdc.position.token_packed import PackedPlace
+    from strata_cdc.position.token_packed import PackedSourcePosition
 
 
 class _Moving(Struct, frozen=True, eq=False):
@@ -29,7 +29,7 @@ class _Moving(Struct, frozen=True, eq=False):
 
     index: int
     """Which of the packed numbers grows."""
-    inside: PackedPlace
+    inside: PackedSourcePosition
     """Its position inside its first transaction of the segment."""
     before: Ints
     """How many transactions of this source come before each transaction of the segment; then, how many there are in
@@ -52,7 +52,7 @@ class _Segment(Struct, frozen=True, eq=False):
     begin: int
     end: int
     """Exclusive."""
-    packed: Mapping[str, PackedPlace] = {}
+    packed: Mapping[str, PackedSourcePosition] = {}
     """The packed positions of all sources before the segment, in the order of the names."""
     moving: dict[str, _Moving] | None = None
     """The sources with transactions in it; None: the tokens are made one by one."""
@@ -163,19 +163,19 @@ def _borders(located: GroupTransactions, *, begins: bool) -> Iterator[int]:
         yield from (int(ranks[-1]), int(ranks[-1]) + 1)
 
 
-def _moving(places: GroupTransactions, segment: range, front: GroupPosition) -> _Moving | int | None:
+def _moving(positions: GroupTransactions, segment: range, front: GroupPosition) -> _Moving | int | None:
     """The transactions of a part that are in a segment, at least one. Or the ordinal of the transaction that changes
     the form of the set. Or None, if the source's position before the segment is not the position before the first
     transaction, or does not lead up to it."""
-    part, chunk = places.part, places.chunk
-    first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
+    part, chunk = positions.part, positions.chunk
+    first, stop = (int(np.searchsorted(positions.ranks, rank)) for rank in (segment.start, segment.stop))
     transaction, known = chunk.transaction(part.begin + first), front.packed.get(part.source)
     gtid = transaction.record.gtid
     growth = None if gtid is None or known is None else growing(transaction.before, gtid)
     if growth is None or known is None:
         return None
     index, limit = growth
-    if not _leads_up(known, packed_place(transaction.before), index):
+    if not _leads_up(known, packed_source_position(transaction.before), index):
         return None
     rows = chunk.rows[part.begin + first : part.begin + stop]
     numbers = chunk.own.batch.numbers[rows]
@@ -183,22 +183,22 @@ def _moving(places: GroupTransactions, segment: range, front: GroupPosition) -> 
         # There the interval joins the next interval.
         return first + int(np.searchsorted(numbers, limit))
     is_here = np.zeros(len(segment) + 1, np.int64)
-    is_here[places.ranks[first:stop] - segment.start + 1] = 1
+    is_here[positions.ranks[first:stop] - segment.start + 1] = 1
     return _Moving(
         index,
-        packed_place(transaction.inside),
+        packed_source_position(transaction.inside),
         np.cumsum(is_here),
         np.append(known.numbers[index], numbers),
         np.append(known.numbers[-1], chunk.own.batch.committed_at[rows]),
     )
 
 
-def _leads_up(known: PackedPlace, before: PackedPlace, index: int) -> bool:
+def _leads_up(known: PackedSourcePosition, before: PackedSourcePosition, index: int) -> bool:
     """Whether a packed position is another one except for the number that grows, and the commit time: transactions
     between them may have been excluded."""
     is_same_form = (known.form, known.uuids, known.parts) == (before.form, before.uuids, before.parts)
     return is_same_form and _fixed(known, index) == _fixed(before, index)
 
 
-def _fixed(packed: PackedPlace, index: int) -> tuple[int, ...]:
+def _fixed(packed: PackedSourcePosition, index: int) -> tuple[int, ...]:
     return packed.numbers[:index] + packed.numbers[index + 1 : -1]

@@ -14,7 +14,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import NOTHING, has_commit_times, is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.live_handover import LiveServer
-from strata_cdc.streams.positions import Edge, place_of
+from strata_cdc.streams.positions import Edge, position_of
 from strata_cdc.time_text import parse_time
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class GroupBounds:
 
     def _of_token(self, text: str) -> dict[str, SourcePosition]:
         token = from_text(text)
-        others = sorted({position.source for position in token.places} - self._membership.names)
+        others = sorted({position.source for position in token.positions} - self._membership.names)
         if others:
             raise Usage(
                 f"the token names {', '.join(others)}, which the group {self._group} does not have",
@@ -206,8 +206,8 @@ class GroupBounds:
                 f"{' '.join(others)}` prints. If others took over from it, a journal says so: `strata docs groups`.",
             )
         positions = {
-            position.source: place_of(token, position.source, self._sources[position.source].lineage)
-            for position in token.places
+            position.source: position_of(token, position.source, self._sources[position.source].lineage)
+            for position in token.positions
         }
         for name, position in positions.items():
             if not is_executed(position.position):

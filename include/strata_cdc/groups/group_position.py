@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.position.token import Token
-from strata_cdc.position.token_packed import PackedPlace, packed_place
+from strata_cdc.position.token_packed import PackedSourcePosition, packed_source_position
 from strata_cdc.position.token_seal import StepTexts, text_of
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ class GroupPosition(Struct, frozen=True, eq=False):
     """The position of each source of a group, by source, in the order of the names."""
 
     positions: Mapping[str, SourcePosition]
-    packed: Mapping[str, PackedPlace]
+    packed: Mapping[str, PackedSourcePosition]
     """The same positions, packed."""
 
     @classmethod
     def from_positions(cls, positions: Iterable[SourcePosition] = ()) -> Self:
         """Makes it from a position for each source that has one."""
         ordered = {position.source: position for position in sorted(positions, key=lambda position: position.source)}
-        return cls(ordered, {source: packed_place(position) for source, position in ordered.items()})
+        return cls(ordered, {source: packed_source_position(position) for source, position in ordered.items()})
 
     def moved(self, position: SourcePosition) -> GroupPosition:
         """Returns it with one source at another position."""
         positions = {**self.positions, position.source: position}
-        packed = {**self.packed, position.source: packed_place(position)}
+        packed = {**self.packed, position.source: packed_source_position(position)}
         if position.source in self.positions:
             # A key that exists keeps its place in the order.
             return GroupPosition(positions, packed)
@@ -55,7 +55,7 @@ class GroupPosition(Struct, frozen=True, eq=False):
         """Returns the texts of the steps inside a transaction of one source; the other sources stay where they are."""
         if position.source not in self.positions:
             return self.moved(position).inside(position)
-        packed = {**self.packed, position.source: packed_place(position)}
+        packed = {**self.packed, position.source: packed_source_position(position)}
         return StepTexts(tuple(packed.values()), list(packed).index(position.source))
 
 

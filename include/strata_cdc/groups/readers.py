@@ -169,4 +169,4 @@ class SourceReader(threading.Thread):
 
     def _reached(self) -> SourcePosition | None:
         token = self._stream.reached()
-        return None if token is None else from_text(token).places[0]
+        return None if token is None else from_text(token).positions[0]

@@ -110,7 +110,7 @@ def switchovers_by_hand(pairs: Iterable[str]) -> list[Switchover]:
 
 def _positions(token: str) -> dict[str, Executed]:
     positions = {}
-    for position in from_text(token).places:
+    for position in from_text(token).positions:
         if not is_executed(position.position) or position.parts:
             raise Usage(
                 "a hop is between transactions of sources that have GTIDs",

@@ -215,10 +215,10 @@ def _begin(source: Source, engine: sa.Engine) -> FirstMoment:
         server = stream.state()
         if not server.numbers_all or has_unnumbered(files):
             return begin_with_file(source.name, files, server.uuid, stream.files())
-    for place in LakeLedger(engine).places(source.name):
-        executed = parse_executed(place.gtid_executed)
+    for position in LakeLedger(engine).places(source.name):
+        executed = parse_executed(position.gtid_executed)
         if still_has(source.address, server, executed):
-            return FirstMoment(executed, seq=place.seq, clock=place.clock)
+            return FirstMoment(executed, seq=position.seq, clock=position.clock)
     raise OtherLakeError(
         "the server has purged all that the store knows of",
         source=source.name,
@@ -252,11 +252,11 @@ def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[lis
 def _verify(source: Source, engine: sa.Engine) -> None:
     """Whether the transactions have landed under the ordinals that the store knows."""
     stream = LandedStream.open(source.lake, source.name)
-    for place in LakeLedger(engine).places(source.name):
-        if place.seq < stream.first_seq:
+    for position in LakeLedger(engine).places(source.name):
+        if position.seq < stream.first_seq:
             continue
-        if place.seq > stream.last_seq or stream.executed_at(place.seq) != parse_executed(place.gtid_executed):
-            raise _out_of_place(source, place.seq, place.gtid_executed)
+        if position.seq > stream.last_seq or stream.executed_at(position.seq) != parse_executed(position.gtid_executed):
+            raise _out_of_place(source, position.seq, position.gtid_executed)
     files = SchemaStore(engine).files(source.name)
     part = first_out_of_place(stream, files) if has_unnumbered(files) else None
     if part is not None:

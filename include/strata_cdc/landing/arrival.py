@@ -17,7 +17,7 @@ _PAUSE_SECONDS: Final = 1.0
 """Longer than the time between a transaction's entry in the binlog and in the server's set of executed GTIDs."""
 
 
-def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPosition) -> bool:
+def has_arrived(address: ServerAddress, stream: LandedStream, position: ServerPosition) -> bool:
     """Whether everything before a position has landed.
 
     What a server writes when it starts, or begins a new file, does not land before the next transaction. So if the
@@ -26,14 +26,14 @@ def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPosit
     Args:
         address: The server.
         stream: What has landed.
-        place: The server's position at some earlier moment.
+        position: The server's position at some earlier moment.
 
     Raises:
         SourceUnavailableError: The server does not answer.
         AccessDeniedError: A grant is missing.
     """
-    if stream.reaches(place):
+    if stream.reaches(position):
         return True
     time.sleep(_PAUSE_SECONDS)
     goal = LandingGoal.from_server(address)
-    return goal.server.uuid == place.server_uuid and goal.is_reached(stream)
+    return goal.server.uuid == position.server_uuid and goal.is_reached(stream)

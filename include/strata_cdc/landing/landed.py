@@ -162,15 +162,15 @@ class _Segments(Sequence[LandedSegment]):
         """The first segment for which a condition holds that then holds for all later ones; None if there is none.
 
         Found by bisection, so that few indexes are opened."""
-        names, first = self._place(holds)
+        names, first = self._position_among(holds)
         return self._of(names[first]) if first < len(names) else None
 
     def from_first_that(self, holds: Callable[[SegmentSummary], bool]) -> Iterator[LandedSegment]:
         """The same segment, and those after it."""
-        names, first = self._place(holds)
+        names, first = self._position_among(holds)
         return map(self._of, names[first:])
 
-    def _place(self, holds: Callable[[SegmentSummary], bool]) -> tuple[list[str], int]:
+    def _position_among(self, holds: Callable[[SegmentSummary], bool]) -> tuple[list[str], int]:
         names = self._newest if self._all is None else self._all
         if self._all is None and holds(self._of(names[0]).summary):
             names = self.list_all()

@@ -34,14 +34,14 @@ class MirrorLocks:
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        place: What holds the locks if the lake is at a URL: a server, or a folder on this machine.
+        holder: What holds the locks if the lake is at a URL: a server, or a folder on this machine.
         wait_seconds: How long to wait for another process.
     """
 
     def __init__(
-        self, lake: str, source: str, place: ServerAddress | str | None = None, *, wait_seconds: float = WAIT_SECONDS
+        self, lake: str, source: str, holder: ServerAddress | str | None = None, *, wait_seconds: float = WAIT_SECONDS
     ) -> None:
-        self._lake, self._source, self._place, self._wait_seconds = lake, source, place, wait_seconds
+        self._lake, self._source, self._holder, self._wait_seconds = lake, source, holder, wait_seconds
         self._held: set[TableName] = set()
 
     @contextmanager
@@ -70,20 +70,20 @@ class MirrorLocks:
             yield
 
     def _take(self, stack: ExitStack, table: TableName, purpose: str) -> None:
-        place = self._place if "://" in self._lake else locks_url(self._lake, self._source)
-        if place is None:
+        holder = self._holder if "://" in self._lake else locks_url(self._lake, self._source)
+        if holder is None:
             raise SourceSettingsError(
                 "mirrors in a lake at a URL need locks, and the store of this source cannot hold them",
                 remedy="Let `store` be on a MySQL server or in an SQLite file, or `lake` a folder on this machine; "
                 "or leave `mirrors` out.",
             )
-        if not isinstance(place, str):
+        if not isinstance(holder, str):
             name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
-            lock = SourceLock(place, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
+            lock = SourceLock(holder, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
             stack.callback(lock.release)
             lock.acquire()
             return
-        folder = Folder.open(f"{place}/{lock_name(table)}")
+        folder = Folder.open(f"{holder}/{lock_name(table)}")
         until = time.monotonic() + self._wait_seconds
         while True:
             try:

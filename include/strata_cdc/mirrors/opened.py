@@ -108,7 +108,7 @@ class OpenMirror(Struct, frozen=True):
 
     def _refuse_others(self, wanted: Token) -> None:
         known = {self.mirror.source: self.naming.lineage, **self.naming.copied_from}
-        for position in wanted.places:
+        for position in wanted.positions:
             if known.get(position.source) != position.lineage:
                 raise Usage(
                     f"the token is not of {self.mirror.source} alone: it names {position.source} with lineage "

@@ -38,7 +38,7 @@ _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:
 class StoredVector(Struct, frozen=True):
     """Where a vector is stored."""
 
-    place: str
+    location: str
     """`<folder><UUID in Z85>`."""
     offset: int
     size_bytes: int
@@ -47,7 +47,7 @@ class StoredVector(Struct, frozen=True):
     @property
     def path(self) -> str:
         """The file, relative to the table."""
-        folder, name = self.place[:-20], self.place[-20:]
+        folder, name = self.location[:-20], self.location[-20:]
         file = f"deletion_vector_{uuid.UUID(bytes=_from_z85(name))}.bin"
         return f"{folder}/{file}" if folder else file
 
@@ -55,7 +55,7 @@ class StoredVector(Struct, frozen=True):
         """The form in actions of the log."""
         return {
             "storageType": "u",
-            "pathOrInlineDv": self.place,
+            "pathOrInlineDv": self.location,
             "offset": self.offset,
             "sizeInBytes": self.size_bytes,
             "cardinality": self.cardinality,
@@ -95,11 +95,11 @@ def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | No
         LakeUnavailableError: The storage refuses.
     """
     name = uuid.uuid4()
-    place = FOLDER + _to_z85(name.bytes)
+    location = FOLDER + _to_z85(name.bytes)
     parts, at, stored = [_VERSION], 1, {}
     for path, rows in dead.items():
         vector = _encoded(rows)
-        stored[path] = StoredVector(place, at, len(vector), len(rows))
+        stored[path] = StoredVector(location, at, len(vector), len(rows))
         parts += [len(vector).to_bytes(4, "big"), vector, zlib.crc32(vector).to_bytes(4, "big")]
         at += 8 + len(vector)
     write_file(f"{url}/{FOLDER}/deletion_vector_{name}.bin", *parts, unsynced=unsynced)

@@ -163,7 +163,7 @@ def cause_text(blame: Blame, commits: CommitPlaces | None = None) -> str:
     if blame.cause is None:
         text = "from before the changes begin"
     elif isinstance(blame.cause, HistoryChange):
-        text = f"{_time_shown(blame.cause.committed_at)}  {blame.cause.op.upper()}  {_place(blame.cause)}"
+        text = f"{_time_shown(blame.cause.committed_at)}  {blame.cause.op.upper()}  {_where(blame.cause)}"
     else:
         event = blame.cause.event
         text = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event, commits)}"
@@ -217,7 +217,7 @@ def _row_text(row: dict[str, Any], definition: TableDefinition) -> str:
 def _change_text(line: HistoryChange, *, shows_number: bool) -> Iterator[str]:
     number = f"  row {line.number}" if shows_number else ""
     older = "  (the row is older than the changes)" if line.is_first else ""
-    yield f"{_time_shown(line.committed_at)}  {line.op.upper()}{number}  {_place(line)}{older}"
+    yield f"{_time_shown(line.committed_at)}  {line.op.upper()}{number}  {_where(line)}{older}"
     definition = line.span.definition
     # Without a key, the whole row says which it is.
     for name, value in (line.key or line.before or {}).items():
@@ -270,7 +270,7 @@ def _effect(event: TableEvent) -> str:
     return "; ".join(filter(None, (text, renamed)))
 
 
-def _place(line: HistoryChange) -> str:
+def _where(line: HistoryChange) -> str:
     where = f"{line.binlog_file} @ {line.binlog_pos}"
     return f"{line.gtid or f'transaction {line.seq}'}  {where}  {line.span.name}, version {line.span.version_id}"
 

@@ -145,7 +145,7 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
         shown = history.mirror.definition.columns[number].name
         origins = [span.values[number].origin.column for span in history.spans]
         names |= {origin.name: shown for origin in origins if origin is not None and may_be_invalid(origin)}
-        if any(map(_makes_texts, history.places(number))):
+        if any(map(_makes_texts, history.column_sources(number))):
             raise _no_column(history, shown, "one that DDL gave to it")
     for name, text in _texts(history) if names else ():
         if name in names:

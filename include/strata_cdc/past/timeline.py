@@ -364,7 +364,7 @@ class Timelines:
         effect = None if change.definition is None and change.gap is None else change.effect
         came_from = None if before is None or before.name == named.name else before.name
         yield TableEvent(
-            event.seq, named.name, statement, change.gtid, change.committed_at, *_place(entry), effect, before, after,
+            event.seq, named.name, statement, change.gtid, change.committed_at, *_where(entry), effect, before, after,
             came_from, event.is_statement,
         )  # fmt: skip
 
@@ -399,5 +399,5 @@ class _NamedEvent(Struct, frozen=True):
         return self.event.change is not None and self.event.change.effect.makes_table
 
 
-def _place(entry: StoredEntry | None) -> tuple[str | None, int | None]:
+def _where(entry: StoredEntry | None) -> tuple[str | None, int | None]:
     return (None, None) if entry is None else (entry.binlog_file, entry.binlog_pos)

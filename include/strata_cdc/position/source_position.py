@@ -40,7 +40,7 @@ class Origin(Struct, frozen=True):
     """Lineage of the other source."""
 
     @property
-    def place(self) -> SourcePosition:
+    def source_position(self) -> SourcePosition:
         """As a position of the other source."""
         return SourcePosition(self.source, self.position, self.lineage)
 
@@ -140,7 +140,10 @@ def lineages_of(origins: Iterable[Origin]) -> tuple[Origin, ...]:
     """Each history once, in order."""
     positions: dict[tuple[str, str], SourcePosition] = {}
     for origin in origins:
-        place = origin.place
-        known = positions.get(place.history)
-        positions[place.history] = place if known is None else known.union(place)
-    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(positions.items()))
+        source_position = origin.source_position
+        known = positions.get(source_position.history)
+        positions[source_position.history] = source_position if known is None else known.union(source_position)
+    return tuple(
+        Origin(source_position.source, source_position.position, source_position.lineage)
+        for _, source_position in sorted(positions.items())
+    )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.source_position import Origin, SourcePosition, lineages_of
-from strata_cdc.position.token_packed import packed_place
+from strata_cdc.position.token_packed import packed_source_position
 from strata_cdc.position.token_seal import text_of
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class Token(Struct, frozen=True):
     times are equal too; `compare` uses only sources, lineages and positions.
     """
 
-    places: tuple[SourcePosition, ...]
+    positions: tuple[SourcePosition, ...]
     """One for each source, in the order of their names. `of` and `over` make them so."""
 
     def __str__(self) -> str:
         """The text that `from_text` (`token_text.py`) reads: about 75 characters for one server's GTIDs, 25 to 35 more
         for each further server, and a few more for a token inside a transaction."""
-        return text_of([packed_place(place) for place in self.places])
+        return text_of([packed_source_position(source_position) for source_position in self.positions])
 
     @classmethod
     def of(
@@ -63,17 +63,17 @@ class Token(Struct, frozen=True):
         return cls((SourcePosition(source, position, lineage, committed_at, origins=lineages_of(origins)),))
 
     @classmethod
-    def over(cls, places: Iterable[SourcePosition]) -> Self:
+    def over(cls, source_positions: Iterable[SourcePosition]) -> Self:
         """The smallest token that contains all of these positions, of any sources in any order.
 
         Raises:
             IncomparableTokensError: Two positions of one source have no union.
         """
-        positions: dict[str, SourcePosition] = {}
-        for place in places:
-            known = positions.get(place.source)
-            positions[place.source] = place if known is None else known.union(place)
-        return cls(tuple(positions[source] for source in sorted(positions)))
+        by_source: dict[str, SourcePosition] = {}
+        for source_position in source_positions:
+            known = by_source.get(source_position.source)
+            by_source[source_position.source] = source_position if known is None else known.union(source_position)
+        return cls(tuple(by_source[source] for source in sorted(by_source)))
 
     def compare(self, other: Token, *, clock_bound: int | None = None) -> Order:
         """Whether this token is before the other one, after it, equal to it, or neither.
@@ -101,19 +101,19 @@ class Token(Struct, frozen=True):
 
     def __or__(self, other: Token) -> Token:
         """The smallest token that is at or after both. Raises `IncomparableTokensError` if there is none."""
-        return Token.over((*self.places, *other.places))
+        return Token.over((*self.positions, *other.positions))
 
     def _shares_source(self, other: Token) -> bool:
         return bool(self._sources() & other._sources())
 
     def _sources(self) -> set[str]:
-        copied = {origin.source for place in self.places for origin in place.origins}
-        return copied | {place.source for place in self.places}
+        copied = {origin.source for source_position in self.positions for origin in source_position.origins}
+        return copied | {source_position.source for source_position in self.positions}
 
     def _by_clocks(self, other: Token, bound: int) -> Order:
         own_times, other_times = (
-            [place.committed_at for place in self.places],
-            [place.committed_at for place in other.places],
+            [source_position.committed_at for source_position in self.positions],
+            [source_position.committed_at for source_position in other.positions],
         )
         if not (all(own_times) and all(other_times)):
             return Order.UNKNOWN
@@ -122,35 +122,35 @@ class Token(Struct, frozen=True):
         return Order.AFTER if max(other_times) + bound < min(own_times) else Order.UNKNOWN
 
     def _is_within(self, other: Token) -> bool:
-        reached = _Reached(other.places)
-        reached.follow((*self.places, *other.places))
-        return all(map(reached.holds, self.places))
+        reached = _Reached(other.positions)
+        reached.follow((*self.positions, *other.positions))
+        return all(map(reached.holds, self.positions))
 
 
 class _Reached:
     """Everything that a server at some positions provably has, also by copy."""
 
-    def __init__(self, places: Iterable[SourcePosition]) -> None:
+    def __init__(self, positions: Iterable[SourcePosition]) -> None:
         self._known: dict[tuple[str, str], SourcePosition] = {}
-        for place in places:
-            self._learn(place)
+        for source_position in positions:
+            self._learn(source_position)
 
-    def _learn(self, place: SourcePosition) -> None:
-        known = self._known.get(place.history)
-        self._known[place.history] = place if known is None else known.union(place)
+    def _learn(self, source_position: SourcePosition) -> None:
+        known = self._known.get(source_position.history)
+        self._known[source_position.history] = source_position if known is None else known.union(source_position)
 
-    def holds(self, place: SourcePosition) -> bool:
-        known = self._known.get(place.history)
-        return known is not None and place.is_within(known)
+    def holds(self, source_position: SourcePosition) -> bool:
+        known = self._known.get(source_position.history)
+        return known is not None and source_position.is_within(known)
 
-    def follow(self, places: Iterable[SourcePosition]) -> None:
+    def follow(self, positions: Iterable[SourcePosition]) -> None:
         """Adds what was copied, for any of these positions that have been reached; it does not matter which token has
         them."""
-        waiting = [place for place in places if place.origins]
-        while reached_positions := [place for place in waiting if self.holds(place)]:
-            waiting = [place for place in waiting if place not in reached_positions]
-            for origin in (origin for place in reached_positions for origin in place.origins):
-                self._learn(origin.place)
+        waiting = [source_position for source_position in positions if source_position.origins]
+        while reached_positions := [source_position for source_position in waiting if self.holds(source_position)]:
+            waiting = [source_position for source_position in waiting if source_position not in reached_positions]
+            for origin in (origin for source_position in reached_positions for origin in source_position.origins):
+                self._learn(origin.source_position)
 
 
 def merge(tokens: Iterable[Token]) -> Token:

@@ -69,7 +69,7 @@ class _File(Struct, array_like=True, forbid_unknown_fields=True, tag=1):
     offset: Annotated[int, Meta(ge=0)]
 
 
-class _Place(Struct, array_like=True, forbid_unknown_fields=True):
+class _StoredPosition(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
     lineage: str
     committed_at: Annotated[int, Meta(ge=0, lt=MOST_MICROS)]
@@ -82,7 +82,7 @@ class _Gtid(Struct, array_like=True, forbid_unknown_fields=True):
     gno: _Number
 
 
-class _PartialPlace(_Place):
+class _StoredPartialPosition(_StoredPosition):
     inside: list[_Gtid | Literal[0]]
 
 
@@ -92,14 +92,14 @@ class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
     position: _Gtids | _File | None
 
 
-class _CopiedPlace(_PartialPlace):
+class _StoredCopiedPosition(_StoredPartialPosition):
     origins: list[_Origin]
 
 
-_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[list[_Place]]]] = {
-    "v1": msgspec.msgpack.Decoder(list[_Place]),
-    "v2": msgspec.msgpack.Decoder(list[_PartialPlace]),
-    "v3": msgspec.msgpack.Decoder(list[_CopiedPlace]),
+_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[list[_StoredPosition]]]] = {
+    "v1": msgspec.msgpack.Decoder(list[_StoredPosition]),
+    "v2": msgspec.msgpack.Decoder(list[_StoredPartialPosition]),
+    "v3": msgspec.msgpack.Decoder(list[_StoredCopiedPosition]),
 }
 VERSIONS: Final = frozenset(_DECODERS)
 
@@ -130,16 +130,16 @@ def opened(text: str) -> tuple[SourcePosition, ...] | None:
     if msgspec.msgpack.encode(stored) != body or base64.urlsafe_b64encode(raw).decode().rstrip("=") != packed:
         raise msgspec.DecodeError("it has another form")
     left = iter(steps)
-    places = tuple(_unpacked(place, left) for place in stored)
-    if next(left, None) is not None or version != _version(places):
+    positions = tuple(_unpacked(source_position, left) for source_position in stored)
+    if next(left, None) is not None or version != _version(positions):
         raise msgspec.DecodeError("it has another form")
-    return places
+    return positions
 
 
-def _version(places: Sequence[SourcePosition]) -> str:
-    if any(place.origins for place in places):
+def _version(positions: Sequence[SourcePosition]) -> str:
+    if any(source_position.origins for source_position in positions):
         return "v3"
-    return "v2" if any(place.parts for place in places) else "v1"
+    return "v2" if any(source_position.parts for source_position in positions) else "v1"
 
 
 def _numbered(crc: int, steps: int) -> int:
@@ -147,12 +147,14 @@ def _numbered(crc: int, steps: int) -> int:
     return steps * _CHECKS + (seed ^ steps ^ steps >> 16) * _MULTIPLIER % _CHECKS
 
 
-def _unpacked(packed: _Place, steps: Iterator[int]) -> SourcePosition:
+def _unpacked(packed: _StoredPosition, steps: Iterator[int]) -> SourcePosition:
     position = _unpacked_position(packed.position)
-    place = SourcePosition(packed.source, position, packed.lineage, packed.committed_at)
-    if isinstance(packed, _PartialPlace):
-        place = replace(place, parts=tuple(_unpacked_part(part, position, steps) for part in packed.inside))
-    if isinstance(packed, _CopiedPlace):
+    source_position = SourcePosition(packed.source, position, packed.lineage, packed.committed_at)
+    if isinstance(packed, _StoredPartialPosition):
+        source_position = replace(
+            source_position, parts=tuple(_unpacked_part(part, position, steps) for part in packed.inside)
+        )
+    if isinstance(packed, _StoredCopiedPosition):
         origins = [
             Origin(
                 origin.source,
@@ -161,8 +163,8 @@ def _unpacked(packed: _Place, steps: Iterator[int]) -> SourcePosition:
             )
             for origin in packed.origins
         ]
-        place = with_origins(place, origins)
-    return place
+        source_position = with_origins(source_position, origins)
+    return source_position
 
 
 def _unpacked_part(packed: _Gtid | Literal[0], position: Position, steps: Iterator[int]) -> PartialTransaction:

@@ -60,7 +60,7 @@ class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=Tru
     domains the last three are its domain, its server and its number. At commit timestamps they are 1 for a DDL, 0, and
     how much later its timestamp is."""
 
-    place: _Unsigned
+    source_position: _Unsigned
     """Which of the token's sources it is of."""
     server: _Unsigned | Tag = 0
     """Which server of the position it is of; or the tag of another server."""
@@ -77,7 +77,7 @@ class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
     """None: the position of the source itself."""
 
 
-class _Place(Struct, array_like=True, forbid_unknown_fields=True):
+class _StoredPosition(Struct, array_like=True, forbid_unknown_fields=True):
     """What differs between the sources of a group comes last, so that the beginning needs to be written once."""
 
     position: _Servers | _Domains | Name | _AfterDdl
@@ -87,10 +87,10 @@ class _Place(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
 
 
-_FORM: Final = msgspec.msgpack.Decoder(_Place)
+_FORM: Final = msgspec.msgpack.Decoder(_StoredPosition)
 
 
-class PackedPlace(NamedTuple):
+class PackedSourcePosition(NamedTuple):
     """A source's position as it is packed into tokens; each token of a group has the positions of all of its
     sources."""
 
@@ -109,35 +109,37 @@ class PackedPlace(NamedTuple):
     """How many steps of each part were received."""
 
 
-def packed_place(place: SourcePosition) -> PackedPlace:
+def packed_source_position(source_position: SourcePosition) -> PackedSourcePosition:
     """Packs the position of a source."""
     # Each token pays for this: `list[str]()` takes four times as long as `[]`, and mostly there are no parts.
     uuids: list[str] = []
     numbers: list[int] = []
-    position = _packed_position(place.position, uuids, numbers)
-    origins = [_packed_origin(origin, place, uuids, numbers) for origin in place.origins]
-    form = _encode(_Place(position, origins, place.lineage, place.source))
-    numbers.append(place.committed_at)
+    position = _packed_position(source_position.position, uuids, numbers)
+    origins = [_packed_origin(origin, source_position, uuids, numbers) for origin in source_position.origins]
+    form = _encode(_StoredPosition(position, origins, source_position.lineage, source_position.source))
+    numbers.append(source_position.committed_at)
     text = "".join(map(digits, numbers))
-    if not place.parts:
-        return PackedPlace(form, tuple(uuids), tuple(numbers), text, (), ())
-    parts = tuple(_packed_part(part.transaction, place.position) for part in place.parts)
-    return PackedPlace(form, tuple(uuids), tuple(numbers), text, parts, tuple(part.steps for part in place.parts))
+    if not source_position.parts:
+        return PackedSourcePosition(form, tuple(uuids), tuple(numbers), text, (), ())
+    parts = tuple(_packed_part(part.transaction, source_position.position) for part in source_position.parts)
+    return PackedSourcePosition(
+        form, tuple(uuids), tuple(numbers), text, parts, tuple(part.steps for part in source_position.parts)
+    )
 
 
-def growing(place: SourcePosition, gtid: Gtid) -> tuple[int, int] | None:
+def growing(source_position: SourcePosition, gtid: Gtid) -> tuple[int, int] | None:
     """Which number of a packed position grows with the consecutive transactions of one server. Besides it, only the
     last number changes, the commit time; the form stays the same, inside each of the transactions, too.
 
     Args:
-        place: The position before the first of these transactions, between two transactions.
+        source_position: The position before the first of these transactions, between two transactions.
         gtid: The first of them.
 
     Returns:
         The index of the number, and the transaction's number before which this is so. None if no span grows.
     """
-    position = place.position
-    if not isinstance(position, GtidSet) or any(origin.position != position for origin in place.origins):
+    position = source_position.position
+    if not isinstance(position, GtidSet) or any(origin.position != position for origin in source_position.origins):
         return None
     index = 0
     for sid, spans in position.items():
@@ -172,8 +174,8 @@ def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -
             raise TypeError(f"tokens have no form for {type(position).__name__}")
 
 
-def _packed_origin(origin: Origin, place: SourcePosition, uuids: list[str], numbers: list[int]) -> _Origin:
-    is_same = origin.position == place.position
+def _packed_origin(origin: Origin, source_position: SourcePosition, uuids: list[str], numbers: list[int]) -> _Origin:
+    is_same = origin.position == source_position.position
     position = None if is_same else _packed_position(origin.position, uuids, numbers)
     return _Origin(origin.source, origin.lineage, position)
 
@@ -210,16 +212,18 @@ def unpacked(
     """Returns the positions of the sources of a token. What they do not use of the UUIDs and the numbers is left.
 
     Raises:
-        msgspec.DecodeError: They are none that `packed_place` returns.
+        msgspec.DecodeError: They are none that `packed_source_position` returns.
         Usage: Likewise, of the name of a file.
     """
     reader = _Reader(uuids, numbers)
-    positions = [reader.place(_FORM.decode(form)) for form in forms]
+    positions = [reader.source_position(_FORM.decode(form)) for form in forms]
     for part in parts:
-        if part.place >= len(positions):
+        if part.source_position >= len(positions):
             raise msgspec.DecodeError("a transaction of a source that the token does not have")
-        place = positions[part.place]
-        positions[part.place] = replace(place, parts=(*place.parts, reader.part(part, place.position)))
+        source_position = positions[part.source_position]
+        positions[part.source_position] = replace(
+            source_position, parts=(*source_position.parts, reader.part(part, source_position.position))
+        )
     return tuple(positions)
 
 
@@ -229,7 +233,7 @@ class _Reader:
     def __init__(self, uuids: Iterator[str], numbers: Iterator[int]) -> None:
         self._uuids, self._numbers = uuids, numbers
 
-    def place(self, packed: _Place) -> SourcePosition:
+    def source_position(self, packed: _StoredPosition) -> SourcePosition:
         """The position of a source, without parts."""
         position = self._position(packed.position)
         origins = [
@@ -331,8 +335,8 @@ def domain_set(writers: dict[int, int], numbers: Sequence[int]) -> DomainSet:
     return DomainSet(tuple(DomainRange(domain, 1, number, server) for (domain, server), number in pairs))
 
 
-def with_origins(place: SourcePosition, origins: Sequence[Origin]) -> SourcePosition:
+def with_origins(source_position: SourcePosition, origins: Sequence[Origin]) -> SourcePosition:
     """Returns a position with its origins. Raises `msgspec.DecodeError` if they are not in order."""
     if tuple(origins) != lineages_of(origins):
         raise msgspec.DecodeError("what was copied is not in order")
-    return replace(place, origins=tuple(origins))
+    return replace(source_position, origins=tuple(origins))

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token_digits import digits, numbers_of
-from strata_cdc.position.token_packed import UUID_BYTES, PackedPart, packed_place, unpacked, uuid_bytes
+from strata_cdc.position.token_packed import UUID_BYTES, PackedPart, packed_source_position, unpacked, uuid_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from strata_cdc.position.token_packed import PackedPlace
+    from strata_cdc.position.token_packed import PackedSourcePosition
 
 VERSION: Final = "v4"
 SEAL_LETTERS: Final = 6
@@ -43,41 +43,45 @@ class _Head(Struct, array_like=True, forbid_unknown_fields=True):
 _HEAD: Final = msgspec.msgpack.Decoder(_Head)
 
 
-def text_of(places: Collection[PackedPlace]) -> str:
+def text_of(positions: Collection[PackedSourcePosition]) -> str:
     """As `to_text` of a token with these positions, in the order of their sources."""
-    steps = [digits(count) for place in places for count in place.steps]
-    return sealed(_up_to_steps(places) + "".join(steps))
+    steps = [digits(count) for source_position in positions for count in source_position.steps]
+    return sealed(_up_to_steps(positions) + "".join(steps))
 
 
-def head_of(places: Collection[PackedPlace]) -> str:
+def head_of(positions: Collection[PackedSourcePosition]) -> str:
     """Returns the text of such a token up to its numbers."""
-    forms = tuple([(place.form, place.uuids) for place in places])
-    parts = tuple([(at, *part) for at, place in enumerate(places) for part in place.parts])
+    forms = tuple([(source_position.form, source_position.uuids) for source_position in positions])
+    parts = tuple([(at, *part) for at, source_position in enumerate(positions) for part in source_position.parts])
     return _packed_head(forms, parts)
 
 
-def _up_to_steps(places: Collection[PackedPlace]) -> str:
-    return head_of(places) + "".join([place.text for place in places])
+def _up_to_steps(positions: Collection[PackedSourcePosition]) -> str:
+    return head_of(positions) + "".join([source_position.text for source_position in positions])
 
 
 class StepTexts:
     """The texts of one position inside a transaction, by its steps: many rows of one transaction need them."""
 
-    def __init__(self, place: SourcePosition | Sequence[PackedPlace], at: int = 0) -> None:
+    def __init__(self, source_position: SourcePosition | Sequence[PackedSourcePosition], at: int = 0) -> None:
         """For a source's position with one part, or with steps after a position in a file; their number does not
         matter.
 
         Args:
-            place: The position; for a token with several sources, all positions in the order of the sources' names.
+            source_position: The position; for a token with several sources, all positions in the order of their names.
             at: Index, from 0, of the position.
         """
-        places = (packed_place(place),) if isinstance(place, SourcePosition) else place
+        positions = (
+            (packed_source_position(source_position),)
+            if isinstance(source_position, SourcePosition)
+            else source_position
+        )
         # Other positions may be inside their own transactions: a reader received a part, and continues elsewhere.
         before, after = (
             "".join(digits(steps) for packed in some for steps in packed.steps)
-            for some in (places[:at], places[at + 1 :])
+            for some in (positions[:at], positions[at + 1 :])
         )
-        self.head = _up_to_steps(places) + before
+        self.head = _up_to_steps(positions) + before
         """The beginning of all texts; the number of steps follows."""
         self.tail = after
         """What follows the number, before the seal."""
@@ -116,7 +120,7 @@ def _packed_head(
         b"".join(map(uuid_bytes, known)),
         [known[uuid] for uuid in used] if len(known) < len(used) else [],
         fronts,
-        [replace(part, place=at) for at, part, _ in parts],
+        [replace(part, source_position=at) for at, part, _ in parts],
     )
     packed = base64.urlsafe_b64encode(msgspec.msgpack.encode(head)).decode().rstrip("=")
     return f"{VERSION}.{packed}."

@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def shown(place: SourcePosition) -> dict[str, Any]:
+def shown(source_position: SourcePosition) -> dict[str, Any]:
     """One source of a token, as JSON values."""
-    when = (_EPOCH + timedelta(microseconds=place.committed_at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    when = (_EPOCH + timedelta(microseconds=source_position.committed_at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
-        "source": place.source,
-        **place.position.describe(),
-        "committed_at": when if place.committed_at else None,
-        "lineage": place.lineage or None,
-        **({"inside": _inside(place)} if place.parts else {}),
-        **({"copied": list(map(_copied, place.origins))} if place.origins else {}),
+        "source": source_position.source,
+        **source_position.position.describe(),
+        "committed_at": when if source_position.committed_at else None,
+        "lineage": source_position.lineage or None,
+        **({"inside": _inside(source_position)} if source_position.parts else {}),
+        **({"copied": list(map(_copied, source_position.origins))} if source_position.origins else {}),
     }
 
 
-def _inside(place: SourcePosition) -> int | dict[str, int]:
+def _inside(source_position: SourcePosition) -> int | dict[str, int]:
     """The steps of the transaction that begins at a position in a file, or those of each transaction by GTID."""
-    if not place.position.is_shared:
-        return sum(part.steps for part in place.parts)
-    return {str(part.transaction): part.steps for part in place.parts}
+    if not source_position.position.is_shared:
+        return sum(part.steps for part in source_position.parts)
+    return {str(part.transaction): part.steps for part in source_position.parts}
 
 
 def _copied(origin: Origin) -> dict[str, Any]:

@@ -72,12 +72,12 @@ def from_text(text: str) -> Token:
     if not _NUMBERS.fullmatch(form[3]) if is_former else form[3].count(".") != 1:
         raise _refused(text, "is cut or damaged")
     try:
-        places = token_before.opened(text) if is_former else token_seal.opened(text)
+        positions = token_before.opened(text) if is_former else token_seal.opened(text)
     except (msgspec.DecodeError, Usage, ValueError) as error:
         raise _refused(text, f"is no token that Strata has written: {error}") from None
-    if places is None:
+    if positions is None:
         raise _refused(text, "is cut or damaged")
-    token, sources = Token(places), [place.source for place in places]
+    token, sources = Token(positions), [source_position.source for source_position in positions]
     # Sources or spans in another order, twice, or adjacent; spare bits.
     if sources != sorted(set(sources)) or not (is_former or to_text(token) == text):
         raise _refused(text, "is no token that Strata has written: it has another form")

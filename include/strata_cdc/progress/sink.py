@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata_cdc.errors import Crossing, Place
+from strata_cdc.errors import Crossing, Location
 from strata_cdc.position.commit_ts import time_of
 from strata_cdc.schema.model.quadrants import crossed_line
 from strata_cdc.ticdc.land_sink import landing_state
@@ -27,14 +27,14 @@ class RowsAcross(Struct, frozen=True):
     """Its kind."""
     quadrant: str
     rows: int
-    row: Place | None = None
+    row: Location | None = None
     """The position of one of them, of the newest; None if it is not known."""
-    made_at: Place | None = None
+    made_at: Location | None = None
     """That of the DDL around which that row is; None likewise."""
 
     def line(self) -> str:
         """For people."""
-        crossing = Crossing(self.ddl, self.quadrant, self.made_at or Place())
+        crossing = Crossing(self.ddl, self.quadrant, self.made_at or Location())
         return f"{self.table}: {crossed_line(self.rows, crossing, self.row)}"
 
 
@@ -84,5 +84,5 @@ def _across(counts: SinkCounts) -> Iterator[RowsAcross]:
     for *key, rows in counts.crossed:
         table, kind, quadrant = map(str, key)
         crossed = newest.get((table, kind, quadrant))
-        places = (crossed.row, crossed.made_at) if crossed is not None else ()
-        yield RowsAcross(table, kind, quadrant, rows, *places)
+        locations = (crossed.row, crossed.made_at) if crossed is not None else ()
+        yield RowsAcross(table, kind, quadrant, rows, *locations)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.errors import ErrorFacts, Place
+    from strata_cdc.errors import ErrorFacts, Location
     from strata_cdc.schema.history.cascades import Cascade
     from strata_cdc.store.table_intervals import StateTotal
     from strata_cdc.store.withheld import WithheldInterval
@@ -220,13 +220,13 @@ def _source_status(
 def _crossed(withheld_intervals: Sequence[WithheldInterval]) -> tuple[RowsAcross, ...]:
     """The rows in quarantine that lie across a DDL, with the position of the newest, in order of table."""
     rows = Counter[tuple[str, str, str]]()
-    newest: dict[tuple[str, str, str], tuple[Place, Place]] = {}
+    newest: dict[tuple[str, str, str], tuple[Location, Location]] = {}
     for interval in withheld_intervals:
         for error, count in interval.aside():
             if error.crossing is not None:
                 key = (interval.table_interval.name, error.crossing.ddl, error.crossing.quadrant)
                 rows[key] += count
-                newest[key] = (error.place, error.crossing.made_at)
+                newest[key] = (error.location, error.crossing.made_at)
     return tuple(RowsAcross(*key, rows[key], *newest[key]) for key in sorted(rows))
 
 

@@ -75,7 +75,7 @@ class OpenedStream:
                     self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span
         except _PASSABLE as error:
-            self.stopped_at = self._place_of(error, chosen)
+            self.stopped_at = self._position_of(error, chosen)
             if self.stopped_at is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
                     f"{error.remedy or ''} To skip it, continue after its transaction, with the same options otherwise:"
@@ -83,7 +83,7 @@ class OpenedStream:
                 ).strip()
             raise
 
-    def _place_of(self, error: StrataError, chosen: ChosenTransactions) -> StreamTransaction | None:
+    def _position_of(self, error: StrataError, chosen: ChosenTransactions) -> StreamTransaction | None:
         """The transaction of an error, by its GTID; where transactions have none, by the decoder's ordinal."""
         if error.gtid is None:
             return chosen.transactions.get(self._decoding.failed_seq)

@@ -275,13 +275,13 @@ def _after_file(landed: LandedStream, server_once: _ServerOnce, at: BinlogPositi
     server = landed.segments[-1].summary.server_uuid if landed.segments else server_once.state().uuid
     if uuid not in ("", server):
         raise _other_server(landed, uuid, server)
-    seq, is_known = _landed_place(landed, at) if landed.segments else (0, False)
+    seq, is_known = _landed_position(landed, at) if landed.segments else (0, False)
     if not is_known and (not landed.segments or seq == landed.last_seq or server == server_once.state().uuid):
         _refuse_unwritten(landed, server_once, at, SourceDivergedError if uuid else Usage)
     return seq
 
 
-def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
+def _landed_position(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
     """The last ordinal before a position in the server's files, and whether the landed segments show that an event
     begins there.
 

@@ -53,7 +53,7 @@ class SourceStream(Protocol):
     def read_transactions(self) -> Generator[ChosenTransactions | None]:
         """Yields the transactions, in order; and None after each item of the source, also if nothing comes.
 
-        `place` is after some transactions once what follows them is requested: until then they may be incomplete.
+        `position` is after some transactions once what follows them is requested: until then they may be incomplete.
 
         Raises:
             StrataError: After everything before the fault.

@@ -83,7 +83,7 @@ def parse_bound(text: str, source: str, lineage: str = "", *, is_sink: bool = Fa
     if text in {edge.value for edge in Edge}:
         return Edge(text)
     if re.match(r"v\d+\.", text):
-        return place_of(from_text(text), source, lineage)
+        return position_of(from_text(text), source, lineage)
     if _TIME.fullmatch(text):
         return from_micros(parse_time(text))
     if _FILE.fullmatch(text):
@@ -107,15 +107,15 @@ def _executed_of_sink(text: str, source: str) -> Executed:
         raise no_position(source, f"{text!r} is no position") from None
 
 
-def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
+def position_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
     """Returns the position of a source in a token.
 
     Raises:
         Usage: The token does not name the source, or is of another history of the source.
     """
-    positions = [position for position in token.places if position.source == source]
+    positions = [position for position in token.positions if position.source == source]
     if not positions:
-        named = ", ".join(position.source for position in token.places) or "no source"
+        named = ", ".join(position.source for position in token.positions) or "no source"
         raise Usage(
             f"the token is of {named}, not of {source}",
             source=source,

@@ -100,20 +100,20 @@ def _step_of(landed: LandedStream, bound: object) -> CommitStep:
             raise no_position(landed.source, f"{bound} is a position of a server's binlog")
 
 
-def _commit_ts(landed: LandedStream, place: SourcePosition) -> CommitTs:
-    if not isinstance(place.position, CommitTs):
+def _commit_ts(landed: LandedStream, position: SourcePosition) -> CommitTs:
+    if not isinstance(position.position, CommitTs):
         raise SourceDivergedError(
-            f"the token is one of a server's binlog ({place.position.counted}), and the source is the folder of a "
+            f"the token is one of a server's binlog ({position.position.counted}), and the source is the folder of a "
             "TiCDC sink",
             source=landed.source,
             remedy="Its transactions are not in this stream. Begin with `--from beginning`, or at a time.",
         )
-    return place.position
+    return position.position
 
 
-def _refuse_other_feed(landed: LandedStream, place: SourcePosition) -> CommitTs:
+def _refuse_other_feed(landed: LandedStream, source_position: SourcePosition) -> CommitTs:
     """The position, if it is one of this stream."""
-    position = _commit_ts(landed, place)
+    position = _commit_ts(landed, source_position)
     if position.seq > landed.last_seq:
         raise _other_feed(landed, position, f"{landed.last_seq} commits have landed")
     if position.seq < landed.first_seq - 1:
@@ -121,7 +121,7 @@ def _refuse_other_feed(landed: LandedStream, place: SourcePosition) -> CommitTs:
     step = step_at(landed, position.seq)
     if step != position.at:
         raise _other_feed(landed, position, f"commit {position.seq} is {step} here")
-    for part in place.parts:
+    for part in source_position.parts:
         # Of the next commit the reader has a part, so it had landed.
         following = step_at(landed, position.seq + 1) if position.seq < landed.last_seq else None
         if following != part.transaction:

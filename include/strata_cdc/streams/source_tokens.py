@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokensAfter, TokensInside
 from strata_cdc.position.executed import is_executed
-from strata_cdc.position.token_packed import growing, packed_place
+from strata_cdc.position.token_packed import growing, packed_source_position
 from strata_cdc.streams.transactions import MANY, StreamTransactions
 
 if TYPE_CHECKING:
@@ -92,6 +92,6 @@ def _first_tokens(transactions: StreamTransactions, run: Ints) -> tuple[int, Spa
     if not len(rows):
         return 1, None
     numbers, times = batch.numbers[rows], batch.committed_at[rows]
-    inside = GrowingTokens([packed_place(first.inside)], {0: Growth(index, numbers - 1, times)})
-    after = GrowingTokens([packed_place(position)], {0: Growth(index, numbers, times)})
+    inside = GrowingTokens([packed_source_position(first.inside)], {0: Growth(index, numbers - 1, times)})
+    after = GrowingTokens([packed_source_position(position)], {0: Growth(index, numbers, times)})
     return len(rows), SpanTokens(TokensInside([inside]), TokensAfter([after]))

@@ -87,7 +87,7 @@ class UntrackedVersions(MemoryStore):
         """Returns what the statements of consecutive transactions made: ordinal, number in the transaction, id of the
         version."""
         stored = self._stored.statement_versions(self._source, first_seq, last_seq) if self._is_old(first_seq) else []
-        mine = ((version.place, at) for at, version in self._versions.get(self._source, ()) if version.is_statement)
+        mine = ((version.position, at) for at, version in self._versions.get(self._source, ()) if version.is_statement)
         return [
             *(change for change in stored if self._is_old(change[0])),
             *(

@@ -61,7 +61,7 @@ def kinds_of(definition: TableDefinition) -> dict[str, pa.DataType]:
     return dict(zip(names, _stored(definition.columns), strict=True))
 
 
-def place_of(
+def source_of(
     value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
     """Where rows of a version have the value of a column.
@@ -72,34 +72,34 @@ def place_of(
         kinds: Types of the version's columns in change tables, by folded name.
     """
     if value.column is None:
-        return _place_of_given(value, column)
-    place = _place_in(value.column, column, there, kinds)
-    return replace(place, lacking=_place_of_given(left_out(value.column), column, place.empty_text))
+        return _source_of_given(value, column)
+    column_source = _source_in(value.column, column, there, kinds)
+    return replace(column_source, lacking=_source_of_given(left_out(value.column), column, column_source.empty_text))
 
 
-def converted_place_of(
+def converted_source_of(
     origin: ValueOrigin, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
-    """As `place_of`, through changes of the column's type, with the value's origin according to the history."""
+    """As `source_of`, through changes of the column's type, with the value's origin according to the history."""
     if origin.column is None:
-        return _place_of_given(origin, column)
+        return _source_of_given(origin, column)
     for step in origin.steps:
         if step.unknown is not None:
             return ColumnSource(unknown=step.unknown)
-    place = _place_in(origin.column, column, there, kinds)
+    column_source = _source_in(origin.column, column, there, kinds)
     given = left_out(origin.column)
     if not origin.steps:
-        return replace(place, lacking=_place_of_given(given, column, place.empty_text))
+        return replace(column_source, lacking=_source_of_given(given, column, column_source.empty_text))
     lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps)
     of_null = given_since(None, origin.column, origin.steps)
     return replace(
-        place,
+        column_source,
         kind=kinds[fold_name(origin.column.name)],
         steps=origin.steps,
         by_text=_needs_texts(origin.steps, column),
         loses_texts=_loses_texts(origin.steps, column),
-        lacking=_place_of_given(lacking, column),
-        of_null=_place_of_given(of_null, column) if _refuses_null(origin.steps) else None,
+        lacking=_source_of_given(lacking, column),
+        of_null=_source_of_given(of_null, column) if _refuses_null(origin.steps) else None,
     )
 
 
@@ -132,7 +132,7 @@ def _refuses_null(steps: Sequence[TypeChange]) -> bool:
     return any(step.before.nullable and not step.after.nullable for step in steps)
 
 
-def _place_in(
+def _source_in(
     column_then: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
     """The source in the column that had the value then."""
@@ -158,7 +158,7 @@ def _empty_text(then: Column, column: ViewColumn) -> str | None:
     return NUMBER_OF_NO_LABEL if kind.kind.value == column.labelled and "" not in kind.labels else None
 
 
-def _place_of_given(value: Value | ValueOrigin, column: ViewColumn, empty_text: str | None = None) -> ColumnSource:
+def _source_of_given(value: Value | ValueOrigin, column: ViewColumn, empty_text: str | None = None) -> ColumnSource:
     given, text = value.given, value.text if isinstance(value, ValueOrigin) else None
     if given is not None and empty_text is not None and given.as_py() == "":
         text = empty_text

@@ -57,11 +57,16 @@ def with_made_values(source: ViewSource, tables: Mapping[str, TableWithValues]) 
         for number, gathered in enumerate(wanted)
     }
 
-    def place_of(branch: Branch, at: int, place: ColumnSource) -> ColumnSource:
-        return replace(place, made=made.get((branch.relation, branch.versions, at)))
+    def source_of(branch: Branch, at: int, column_source: ColumnSource) -> ColumnSource:
+        return replace(column_source, made=made.get((branch.relation, branch.versions, at)))
 
     branches = [
-        replace(branch, places=tuple(place_of(branch, at, place) for at, place in enumerate(branch.places)))
+        replace(
+            branch,
+            column_sources=tuple(
+                source_of(branch, at, column_source) for at, column_source in enumerate(branch.column_sources)
+            ),
+        )
         for branch in source.branches
     ]
     return replace(source, branches=tuple(branches))
@@ -69,9 +74,9 @@ def with_made_values(source: ViewSource, tables: Mapping[str, TableWithValues]) 
 
 def _wanted(source: ViewSource) -> Iterator[_Gathered]:
     for branch in source.branches:
-        for at, (column, place) in enumerate(zip(source.columns, branch.places, strict=True)):
-            if place.physical and (place.by_text or not all(map(is_whole, place.steps))):
-                yield _Gathered(branch, at, place, with_before=column.is_key or place.in_key)
+        for at, (column, column_source) in enumerate(zip(source.columns, branch.column_sources, strict=True)):
+            if column_source.physical and (column_source.by_text or not all(map(is_whole, column_source.steps))):
+                yield _Gathered(branch, at, column_source, with_before=column.is_key or column_source.in_key)
 
 
 def _unused(tables: Mapping[str, TableWithValues]) -> str:
@@ -86,9 +91,9 @@ def _unused(tables: Mapping[str, TableWithValues]) -> str:
 def _gather(table: TableWithValues, wanted: Sequence[_Gathered], removed_until: int) -> None:
     if not wanted:
         return
-    columns = {name for gathered in wanted for name in gathered.place.physical}
+    columns = {name for gathered in wanted for name in gathered.column_source.physical}
     images = {BEFORE} if any(gathered.with_before for gathered in wanted) else set()
-    texts = {INVALID_COLUMN} if any(gathered.place.by_text for gathered in wanted) else set()
+    texts = {INVALID_COLUMN} if any(gathered.column_source.by_text for gathered in wanted) else set()
     for batch in table.batches([*sorted(columns | images | texts), _VERSION, _SEQ]):
         left = batch.filter(pc.greater(batch[_SEQ], removed_until))
         for gathered in wanted:
@@ -98,10 +103,12 @@ def _gather(table: TableWithValues, wanted: Sequence[_Gathered], removed_until: 
 class _Gathered:
     """The different values of one column, in rows of some versions."""
 
-    def __init__(self, branch: Branch, at: int, place: ColumnSource, *, with_before: bool) -> None:
-        self.branch, self.at, self.place, self.with_before = branch, at, place, with_before
-        self._kind = arrow_type(place.steps[0].before)
-        self._asks_texts = place.by_text and may_be_invalid(place.steps[0].before) and pa.types.is_string(self._kind)
+    def __init__(self, branch: Branch, at: int, column_source: ColumnSource, *, with_before: bool) -> None:
+        self.branch, self.at, self.column_source, self.with_before = branch, at, column_source, with_before
+        self._kind = arrow_type(column_source.steps[0].before)
+        self._asks_texts = (
+            column_source.by_text and may_be_invalid(column_source.steps[0].before) and pa.types.is_string(self._kind)
+        )
         self._keys: pa.Array = pa.array([], _SEPARATE)
         """Keys of the values that were examined and that SQL may not have."""
         self._values: list[_Converted] = []
@@ -109,16 +116,16 @@ class _Gathered:
     def examine(self, rows: pa.Table) -> None:
         """Examines more rows."""
         own = rows.filter(pc.is_in(rows[_VERSION], pa.array(self.branch.versions, rows[_VERSION].type)))
-        images = [("", {name: own[name] for name in self.place.physical})]
+        images = [("", {name: own[name] for name in self.column_source.physical})]
         if self.with_before:
-            inside = {name: pc.struct_field(own[BEFORE], [name]) for name in self.place.physical}
+            inside = {name: pc.struct_field(own[BEFORE], [name]) for name in self.column_source.physical}
             images.append((f"{BEFORE}.", inside))
         for prefix, image in images:
             values = _coalesced([column.cast(self._kind) for column in image.values()])
             texts = pa.nulls(len(values), pa.string())
             if self._asks_texts:
                 (of_values,) = opened(
-                    own[INVALID_COLUMN], [verbatim_name(self.place.missing)], len(own), prefix
+                    own[INVALID_COLUMN], [verbatim_name(self.column_source.missing)], len(own), prefix
                 ).values()
                 texts = of_values.combine_chunks()
             self._convert(values.drop_null(), texts.filter(values.is_valid()))
@@ -139,7 +146,7 @@ class _Gathered:
         new = different[~pc.is_in(keys.take(pa.array(different)), self._keys).to_numpy(zero_copy_only=False)]
         looked_at = []
         rows = pa.table({"values": values, "texts": texts, "lookups": lookups}).take(pa.array(new))
-        for at, converted in _converted_in_parts(rows, self.place):
+        for at, converted in _converted_in_parts(rows, self.column_source):
             own = new[at]
             if converted is not None:
                 own = own[converted.kept]
@@ -161,37 +168,37 @@ class _Converted(Struct, frozen=True):
 
 
 def _converted_in_parts(
-    rows: pa.Table, place: ColumnSource, begin: int = 0
+    rows: pa.Table, column_source: ColumnSource, begin: int = 0
 ) -> Iterator[tuple[slice, _Converted | None]]:
     """Everything that can be converted, in parts as large as possible; None for a single value that is refused."""
     if not len(rows):
         return
     try:
-        converted = _converted(rows, place)
+        converted = _converted(rows, column_source)
     except ReadAgainError:
         converted = None
     if converted is not None or len(rows) == 1:
         yield slice(begin, begin + len(rows)), converted
         return
     half = len(rows) // 2
-    yield from _converted_in_parts(rows[:half], place, begin)
-    yield from _converted_in_parts(rows[half:], place, begin + half)
+    yield from _converted_in_parts(rows[:half], column_source, begin)
+    yield from _converted_in_parts(rows[half:], column_source, begin + half)
 
 
-def _converted(rows: pa.Table, place: ColumnSource) -> _Converted:
+def _converted(rows: pa.Table, column_source: ColumnSource) -> _Converted:
     """Values as mirrors convert them, without those that SQL certainly has.
 
     Args:
         rows: The `values`, their `texts` in `_invalid`, and how the view asks for them (`lookups`).
-        place: Where they are, with the conversions.
+        column_source: Where they are, with the conversions.
 
     Raises:
         ReadAgainError: The server changed some of them in a way that is not known.
     """
-    is_sure = np.full(len(rows), not place.by_text)
+    is_sure = np.full(len(rows), not column_source.by_text)
     values, texts = rows["values"], rows["texts"]
-    for step in place.steps:
-        if not place.by_text:
+    for step in column_source.steps:
+        if not column_source.by_text:
             is_sure &= in_sql(values.combine_chunks(), step)
         values, texts = converted_since(values, texts, [step])
     after = values.combine_chunks()

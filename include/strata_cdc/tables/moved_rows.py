@@ -36,9 +36,9 @@ def stages_with_moves(source: ViewSource, tables: Mapping[str, TableWithValues])
     for branch in source.branches:
         if branch.stage not in source.without_key | stages and branch.relation in tables:
             keys = [
-                place
-                for column, place in zip(source.columns, branch.places, strict=True)
-                if column.is_key and column.stage == branch.stage and place.physical
+                column_source
+                for column, column_source in zip(source.columns, branch.column_sources, strict=True)
+                if column.is_key and column.stage == branch.stage and column_source.physical
             ]
             if _has_moves(tables[branch.relation], branch, keys, source.removed_until):
                 stages.add(branch.stage)
@@ -49,7 +49,7 @@ def _has_moves(table: TableWithValues, branch: Branch, keys: list[ColumnSource],
     # Most tables have no such images: the keys are read only of those that have.
     if not any(len(_partial(batch, branch, removed_until)) for batch in table.batches(_KIND)):
         return False
-    columns = sorted({name for place in keys for name in place.physical})
+    columns = sorted({name for column_source in keys for name in column_source.physical})
     batches = table.batches([*columns, BEFORE, *_KIND])
     return any(np.any(_moves(_partial(batch, branch, removed_until), keys)) for batch in batches)
 
@@ -66,11 +66,11 @@ def _moves(rows: pa.Table, keys: list[ColumnSource]) -> NDArray[np.bool_]:
     """Which of these updates changed the key; zero dates may be all NULL, and are taken for different."""
     missing, before = rows[_MISSING].combine_chunks(), rows[BEFORE].combine_chunks()
     moves = np.zeros(len(rows), np.bool_)
-    for place in keys:
+    for column_source in keys:
         is_there = np.ones(len(rows), np.bool_)
         names = pc.list_flatten(missing).to_numpy(zero_copy_only=False)
-        is_there[pc.list_parent_indices(missing).to_numpy()[names == place.missing]] = False
-        for name in place.physical:
+        is_there[pc.list_parent_indices(missing).to_numpy()[names == column_source.missing]] = False
+        for name in column_source.physical:
             differs = pc.not_equal(rows[name].combine_chunks(), pc.struct_field(before, [name]))
-            moves |= is_there & pc.fill_null(differs, len(place.physical) == 1).to_numpy(zero_copy_only=False)
+            moves |= is_there & pc.fill_null(differs, len(column_source.physical) == 1).to_numpy(zero_copy_only=False)
     return moves

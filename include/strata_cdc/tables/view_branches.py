@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from strata_cdc.dialects.view_source import Branch, ColumnSource, RowEnd, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.tables.column_sources import converted_place_of, kinds_of, place_of, view_column, view_columns
+from strata_cdc.tables.column_sources import converted_source_of, kinds_of, source_of, view_column, view_columns
 from strata_cdc.tables.current_rows import ENDS_OF_CURRENT, column_of_end
 from strata_cdc.tables.key_stages import KeyOf, KeyStages, StageColumn, key_of_row, key_stages, stage_column
 from strata_cdc.tables.lifetimes import Value, keeps_shown, shows_some
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
 
-    Place = Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], ColumnSource]
+    FindSource = Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], ColumnSource]
 
 
 class ViewLayout(Struct, frozen=True):
@@ -34,8 +34,8 @@ class ViewLayout(Struct, frozen=True):
     lifetime: TableLifetime
     shown: tuple[ViewColumn, ...]
     """The columns of the view."""
-    place: Place
-    """Where rows of a version have the value of a column of `shown`; the arguments of `place_of`."""
+    find_source: FindSource
+    """Where rows of a version have the value of a column of `shown`; the arguments of `source_of`."""
     stages: KeyStages
     in_stages: tuple[tuple[ViewColumn, StageColumn], ...] = ()
     """Columns as they are in one stage."""
@@ -46,7 +46,7 @@ class ViewLayout(Struct, frozen=True):
         """The columns of the view, then those of stages."""
         return (*self.shown, *(column for column, _ in self.in_stages))
 
-    def places(self, at: int, there: Sequence[pa.Field]) -> tuple[ColumnSource, ...]:
+    def column_sources(self, at: int, there: Sequence[pa.Field]) -> tuple[ColumnSource, ...]:
         """Where rows of one version have the values of all `columns`.
 
         Args:
@@ -55,14 +55,19 @@ class ViewLayout(Struct, frozen=True):
         """
         span = self.lifetime.spans[at]
         kinds, key = kinds_of(span.definition), self.key_of(span.definition)
-        places = [
-            self.place(value, column, there, kinds) for value, column in zip(span.values, self.shown, strict=True)
+        column_sources = [
+            self.find_source(value, column, there, kinds) for value, column in zip(span.values, self.shown, strict=True)
         ]
         for column, then in self.in_stages:
             is_over = at >= len(then.origins)
-            places.append(ColumnSource() if is_over else converted_place_of(then.origins[at], column, there, kinds))
+            column_sources.append(
+                ColumnSource() if is_over else converted_source_of(then.origins[at], column, there, kinds)
+            )
         is_one_row = span.definition.sequence
-        return tuple(replace(place, in_key=not is_one_row and _is_in_key(place, key)) for place in places)
+        return tuple(
+            replace(column_source, in_key=not is_one_row and _is_in_key(column_source, key))
+            for column_source in column_sources
+        )
 
     def _end(self, at: int, there: Sequence[pa.Field]) -> RowEnd | None:
         """Where rows of one version have the end of their time, if the table is system-versioned then."""
@@ -70,8 +75,8 @@ class ViewLayout(Struct, frozen=True):
         column = column_of_end(definition)
         if column is None:
             return None
-        place = place_of(Value(column), view_column(column, is_key=False), there, kinds_of(definition))
-        return RowEnd(place.physical, ENDS_OF_CURRENT)
+        column_source = source_of(Value(column), view_column(column, is_key=False), there, kinds_of(definition))
+        return RowEnd(column_source.physical, ENDS_OF_CURRENT)
 
     def branches(self, fields: Mapping[TableName, Sequence[pa.Field]]) -> tuple[Branch, ...]:
         """The branches of the view; versions whose values are in the same columns are one branch.
@@ -83,17 +88,17 @@ class ViewLayout(Struct, frozen=True):
         for at, (span, stage) in enumerate(zip(self.lifetime.spans, self.stages.of_spans, strict=True)):
             if span.name in fields:
                 there = fields[span.name]
-                alike = str(span.name), stage, self.places(at, there), self._end(at, there)
+                alike = str(span.name), stage, self.column_sources(at, there), self._end(at, there)
                 versions_by_form.setdefault(alike, []).append(span.version_id)
         return tuple(
-            Branch(name, tuple(versions), places, stage, end)
-            for (name, stage, places, end), versions in versions_by_form.items()
+            Branch(name, tuple(versions), column_sources, stage, end)
+            for (name, stage, column_sources, end), versions in versions_by_form.items()
         )
 
 
 def changes_layout(lifetime: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:
     """The layout of a view of changes, with the values that rows had then."""
-    return ViewLayout(lifetime, tuple(columns), place_of, KeyStages((0,) * len(lifetime.spans)))
+    return ViewLayout(lifetime, tuple(columns), source_of, KeyStages((0,) * len(lifetime.spans)))
 
 
 def rows_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
@@ -113,7 +118,7 @@ def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
         key_of: Gives the columns of a version's key, by folded name.
     """
     layout = _layout(lifetime, key_of, key_stages(lifetime.spans, key_of, _shows_other))
-    then = [places for at in range(len(layout.shown)) for places in _shown_in_stages(lifetime, layout.stages, at)]
+    then = [in_stage for at in range(len(layout.shown)) for in_stage in _shown_in_stages(lifetime, layout.stages, at)]
     return replace(layout, in_stages=(*layout.in_stages, *then))
 
 
@@ -155,7 +160,7 @@ def _keeps_shown(span: VersionSpan, following: VersionSpan, at: int) -> bool:
 def _converted(
     value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
-    return converted_place_of(value.origin, column, there, kinds)
+    return converted_source_of(value.origin, column, there, kinds)
 
 
 def _of_keys(stages: KeyStages, before: int) -> tuple[tuple[ViewColumn, StageColumn], ...]:
@@ -167,5 +172,5 @@ def _of_keys(stages: KeyStages, before: int) -> tuple[tuple[ViewColumn, StageCol
     )
 
 
-def _is_in_key(place: ColumnSource, key: Sequence[str]) -> bool:
-    return bool(place.missing) and (not key or fold_name(place.missing) in key)
+def _is_in_key(column_source: ColumnSource, key: Sequence[str]) -> bool:
+    return bool(column_source.missing) and (not key or fold_name(column_source.missing) in key)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
-from strata_cdc.errors import Crossing, Place
+from strata_cdc.errors import Crossing, Location
 from strata_cdc.schema.model.quadrants import DdlKind
 from strata_cdc.ticdc.landed_rows import CrossedRows, SegmentRows, row_column
 from strata_cdc.ticdc.landed_slice import has_rows, segment_at
@@ -37,7 +37,7 @@ def crossed_rows(
         history: All versions.
     """
     counts = Counter[tuple[int, str, str, str, str]]()
-    places: dict[tuple[int, str, str, str, str], tuple[Place, Place]] = {}
+    locations: dict[tuple[int, str, str, str, str], tuple[Location, Location]] = {}
     for decoded in window.rows:
         if isinstance(decoded, ChangeBatch | QuarantinedRows):
             for path, seqs, numbers in _by_file(decoded, written):
@@ -47,9 +47,9 @@ def crossed_rows(
                     for crossing in _crossings(written[path], ts, history):
                         key = (seq, decoded.table.database, decoded.table.table, crossing.ddl, crossing.quadrant)
                         counts[key] += count
-                        places.setdefault(key, (Place(commit_ts=ts, file=path, offset=number), crossing.made_at))
+                        locations.setdefault(key, (Location(commit_ts=ts, file=path, offset=number), crossing.made_at))
     for key, count in sorted(counts.items()):
-        yield CrossedRows(*key, count, *places[key])
+        yield CrossedRows(*key, count, *locations[key])
 
 
 def _by_file(
@@ -74,7 +74,7 @@ def _crossings(data: SinkVersion, ts: int, history: SinkHistory) -> Iterator[Cro
     if translation.quadrant is not None:
         for version in translation.crossed():
             if version.kind is not DdlKind.STATE:
-                yield Crossing(str(version.kind), str(translation.quadrant), version.place)
+                yield Crossing(str(version.kind), str(translation.quadrant), version.location)
 
 
 class CrossedTotal(Struct):
@@ -84,7 +84,7 @@ class CrossedTotal(Struct):
     table: str
     crossing: Crossing
     """The first one."""
-    row: Place | None
+    row: Location | None
     """The first row."""
     rows: int = 0
 
@@ -106,6 +106,6 @@ def crossed_in(slices: Iterable[Slice], first_seq: int, last_seq: int) -> list[C
         for crossed in SegmentRows(segment_at(url)).contents.crossed:
             if first_seq <= crossed.seq <= last_seq:
                 key = (crossed.database, crossed.table, crossed.kind, crossed.quadrant)
-                crossing = Crossing(crossed.kind, crossed.quadrant, crossed.made_at or Place())
+                crossing = Crossing(crossed.kind, crossed.quadrant, crossed.made_at or Location())
                 totals.setdefault(key, CrossedTotal(*key[:2], crossing, crossed.row)).rows += crossed.rows
     return [total for _, total in sorted(totals.items())]

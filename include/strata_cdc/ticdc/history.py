@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.errors import DdlError, Place
+from strata_cdc.errors import DdlError, Location
 from strata_cdc.schema.ddl.changes import AlterTable, RenameTables
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
@@ -45,9 +45,9 @@ class SinkVersion(Struct, frozen=True):
     path: str
 
     @property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """Where it is: its timestamp and its schema file."""
-        return Place(commit_ts=self.ts, file=self.path)
+        return Location(commit_ts=self.ts, file=self.path)
 
 
 class TableVersions(Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.patterns import is_selected
 from strata_cdc.ticdc.folder import read_contents
-from strata_cdc.ticdc.land_sink import SinkPlace, land_sink, sink_settings
+from strata_cdc.ticdc.land_sink import SinkLocation, land_sink, sink_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ def land_sink_source(source: Source, progress: Callable[[LandProgress], None] | 
     """`land_sink` of a source, with its errors; only tables that the settings want are landed."""
     settings = source.settings
     form = sink_settings(settings.null, settings.binary_encoding, settings.time_zone)
-    place = SinkPlace(settings.url or "", source.lake, source.name, form, source.segment_bytes)
-    return land_sink(place, wanted_of(source), progress)
+    location = SinkLocation(settings.url or "", source.lake, source.name, form, source.segment_bytes)
+    return land_sink(location, wanted_of(source), progress)
 
 
 def wanted_of(source: Source) -> Callable[[TableName], bool]:

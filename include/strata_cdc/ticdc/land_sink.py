@@ -51,7 +51,7 @@ ROWS: Final = LandedKind(SegmentForm.ROWS, lambda folder, name, _: take_out_inde
 """What lands of a sink: each segment holds its index."""
 
 
-class SinkPlace(Struct, frozen=True):
+class SinkLocation(Struct, frozen=True):
     """A sink to land, and where to."""
 
     url: str
@@ -75,7 +75,7 @@ def sink_settings(null: str | None, binary_encoding: str | None, time_zone: str 
 
 
 def land_sink(
-    sink: SinkPlace,
+    sink: SinkLocation,
     wanted: Callable[[TableName], bool] = lambda _: True,
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
@@ -160,7 +160,9 @@ class _Published(Struct):
 class _Landing:
     """One landing."""
 
-    def __init__(self, sink: SinkPlace, folder: Folder, wanted: Callable[[TableName], bool], notes: LandNotes) -> None:
+    def __init__(
+        self, sink: SinkLocation, folder: Folder, wanted: Callable[[TableName], bool], notes: LandNotes
+    ) -> None:
         self._begun = time.monotonic()
         self._sink, self._folder, self._notes = sink, folder, notes
         stream = LandedStream.open(sink.lake, sink.source)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.index import SUFFIX, check_index
 from strata_cdc.changes.arrow import ROW_FIELDS
-from strata_cdc.errors import DamagedFileError, DamagedIndexError, ErrorFacts, Place, StoreFormatError
+from strata_cdc.errors import DamagedFileError, DamagedIndexError, ErrorFacts, Location, StoreFormatError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.position.commit_ts import CommitStep
@@ -118,9 +118,9 @@ class CrossedRows(Struct, frozen=True):
     """Of the DDL that they lie across."""
     quadrant: str
     rows: int
-    row: Place | None = None
+    row: Location | None = None
     """The first of them; None: it was landed before this was kept."""
-    made_at: Place | None = None
+    made_at: Location | None = None
     """The schema that the DDL made; None likewise."""
 
 
@@ -130,8 +130,8 @@ class NewestCrossed(Struct, frozen=True):
     table: str
     kind: str
     quadrant: str
-    row: Place
-    made_at: Place
+    row: Location
+    made_at: Location
 
 
 class SinkCounts(Struct, frozen=True):

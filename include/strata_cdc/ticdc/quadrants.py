@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE, MOST_DIGITS, arrow_type
-from strata_cdc.errors import Crossing, Place, SchemaMismatchError
+from strata_cdc.errors import Crossing, Location, SchemaMismatchError
 from strata_cdc.schema.model.conversions import keeps_values
 from strata_cdc.schema.model.quadrants import DdlKind, Quadrant
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
@@ -79,7 +79,7 @@ class QuadrantCounts(Struct):
 
     rows: Counter[tuple[str, DdlKind, Quadrant]] = field(default_factory=Counter)
     """By table, DDL and quadrant: a row that several DDL are between is in each."""
-    first: dict[tuple[str, DdlKind, Quadrant], tuple[Place, Place]] = field(default_factory=dict)
+    first: dict[tuple[str, DdlKind, Quadrant], tuple[Location, Location]] = field(default_factory=dict)
     """By the same, where data and schema are not of one version: the row with the smallest commit timestamp, and the
     schema that it was committed before or after."""
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -136,12 +136,12 @@ class Translation(Struct, frozen=True):
             quadrant = Quadrant.OLD_OLD if is_state else Quadrant.NEW_NEW
             counts.rows[str(self.data.table), self.data.kind, quadrant] += rows.num_rows
             return
-        row = Place(commit_ts=rows.column("ts")[0].as_py(), file=self.path, offset=rows.column("number")[0].as_py())
+        row = Location(commit_ts=rows.column("ts")[0].as_py(), file=self.path, offset=rows.column("number")[0].as_py())
         for ddl in self.crossed():
             key = (str(self.data.table), ddl.kind, self.quadrant)
             counts.rows[key] += rows.num_rows
             if key not in counts.first or _order(row) < _order(counts.first[key][0]):
-                counts.first[key] = (row, ddl.place)
+                counts.first[key] = (row, ddl.location)
 
     @property
     def quadrant(self) -> Quadrant | None:
@@ -162,7 +162,7 @@ class Translation(Struct, frozen=True):
         if self.quadrant is None:
             return None
         ddl = ddl or self.crossed()[-1]
-        return Crossing(str(ddl.kind), str(self.quadrant), ddl.place)
+        return Crossing(str(ddl.kind), str(self.quadrant), ddl.location)
 
     def _steps(self, valid: SinkVersion) -> list[tuple[SinkVersion, SinkVersion, SinkVersion]]:
         """The DDL between both versions: from, to, and the version that the DDL made."""
@@ -175,7 +175,7 @@ class Translation(Struct, frozen=True):
     def _translated(self, rows: pa.RecordBatch, dropped: Counter[tuple[str, str]]) -> pa.RecordBatch:
         if self.valid is None:
             first = self.versions.versions[0]
-            raise NotExactError(f"the rows are not later than the first schema of their table, at {first.place}")
+            raise NotExactError(f"the rows are not later than the first schema of their table, at {first.location}")
         if not self.is_order_known:
             raise NotExactError("a DDL changed the order of the columns, and the rows do not show which they have")
         for source, target, ddl in self._steps(self.valid):
@@ -204,7 +204,7 @@ class Translation(Struct, frozen=True):
         )
 
 
-def _order(row: Place) -> tuple[int, str, int]:
+def _order(row: Location) -> tuple[int, str, int]:
     return row.commit_ts or 0, row.file or "", row.offset or 0
 
 
@@ -234,7 +234,7 @@ class _Step(Struct, frozen=True):
 
     def _when(self) -> str:
         order = "before" if self.ddl is self.target else "after"
-        return f"under the schema {order} {self.ddl.kind.value} at {self.ddl.place}"
+        return f"under the schema {order} {self.ddl.kind.value} at {self.ddl.location}"
 
     def _origins(self) -> list[int | None]:
         """For each column of the target its number in the source."""

@@ -243,7 +243,7 @@ class SegmentWriter:
         stamps, is_ddl = np.concatenate(self._stamps), np.zeros(self.transactions, np.bool_)
         is_ddl[np.array(self._commits.ddl_seqs, np.int64) - self._after.seq - 1] = True
         steps = encode_steps(stamps, is_ddl)
-        place = LandedSteps(self._file.size, len(steps), zlib.crc32(steps))
+        location = LandedSteps(self._file.size, len(steps), zlib.crc32(steps))
         self._file.append(steps)
         contents = SegmentContents(
             self._after.seq + 1,
@@ -255,7 +255,7 @@ class SegmentWriter:
             tuple(self._unlogged),
             tuple(self._crossed),
             self._before,
-            place,
+            location,
         )
         end = encode_contents(contents)
         with storage_errors(self._folder):

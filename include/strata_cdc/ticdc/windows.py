@@ -148,8 +148,8 @@ class SinkWindows:
         for sequence in self._contents.sequences:
             parent, _, day = sequence.directory.rpartition("/")
             if _DAY.fullmatch(day):
-                place = parent, sequence.dispatcher
-                days[place] = max(days.get(place, ("", "")), (day, sequence.key))
+                location = parent, sequence.dispatcher
+                days[location] = max(days.get(location, ("", "")), (day, sequence.key))
             else:
                 others.add(sequence.key)
         return others | {key for _, key in days.values()}

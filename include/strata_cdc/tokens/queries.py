@@ -81,7 +81,7 @@ def include(
             "the connection reads uncommitted rows, and no token covers these",
             remedy="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, or a higher one.",
         )
-    return Token((_place_of(state, connection, source, lineage, copied_from),))
+    return Token((_source_position_of(state, connection, source, lineage, copied_from),))
 
 
 def compare(connection: Connection, token: Token, *, source: str | None = None) -> Order:
@@ -98,9 +98,9 @@ def compare(connection: Connection, token: Token, *, source: str | None = None) 
     Raises:
         Usage: The token names several sources, and none is chosen.
     """
-    place = _chosen(token, source)
-    here = _place(connection, place.source, place.lineage)
-    return Token((place,)).compare(Token((here,)))
+    source_position = _chosen(token, source)
+    here = _source_position(connection, source_position.source, source_position.lineage)
+    return Token((source_position,)).compare(Token((here,)))
 
 
 def wait(connection: Connection, token: Token, timeout: float, *, source: str | None = None) -> bool:
@@ -119,10 +119,10 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
         IncomparableTokensError: It is the token of another server's files.
         SourceSettingsError: The server has no GTIDs.
     """
-    place = _chosen(token, source)
-    executed = place.executed()
+    source_position = _chosen(token, source)
+    executed = source_position.executed()
     if executed is None or timeout <= 0:
-        return _compare_until(connection, place, timeout)
+        return _compare_until(connection, source_position, timeout)
     if not executed:
         return True
     [mode, reached] = _one(
@@ -133,26 +133,27 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
         (str(executed), max(timeout, 0.001)),
     )
     if mode is None:
-        return _compare_until(connection, place, timeout)
+        return _compare_until(connection, source_position, timeout)
     if as_text(mode).upper() == "OFF":
         raise SourceSettingsError(
             "the server has gtid_mode OFF, and never executes the transactions of the token",
-            source=place.source,
+            source=source_position.source,
             remedy="Ask a server with GTIDs; `strata doctor` shows how to switch them on.",
         )
     return int(reached) == 0
 
 
-def _compare_until(connection: Connection, place: SourcePosition, timeout: float) -> bool:
+def _compare_until(connection: Connection, source_position: SourcePosition, timeout: float) -> bool:
     until = time.monotonic() + timeout
     while True:
-        order = compare(connection, Token((place,)))
+        order = compare(connection, Token((source_position,)))
         if order in (Order.BEFORE, Order.EQUAL):
             return True
-        if order is Order.UNKNOWN and isinstance(place.position, FilePosition):
+        if order is Order.UNKNOWN and isinstance(source_position.position, FilePosition):
             raise IncomparableTokensError(
-                f"the token is of the files of server {place.position.server_uuid}, and this is another server",
-                source=place.source,
+                f"the token is of the files of server {source_position.position.server_uuid}, and this is another "
+                "server",
+                source=source_position.source,
                 remedy="Ask that server, or use GTIDs, which replicas share.",
             )
         if time.monotonic() >= until:
@@ -161,15 +162,15 @@ def _compare_until(connection: Connection, place: SourcePosition, timeout: float
 
 
 def _chosen(token: Token, source: str | None) -> SourcePosition:
-    places = [place for place in token.places if source in (None, place.source)]
-    if not places and source is None:
+    positions = [source_position for source_position in token.positions if source in (None, source_position.source)]
+    if not positions and source is None:
         return SourcePosition(ANY_SOURCE, NOTHING)
-    if len(places) != 1:
-        names = ", ".join(place.source for place in token.places) or "none"
+    if len(positions) != 1:
+        names = ", ".join(source_position.source for source_position in token.positions) or "none"
         raise Usage(
             f"which of the token's sources is this server: it names {names}", remedy="Give `source`, one of these."
         )
-    return places[0]
+    return positions[0]
 
 
 class _State(NamedTuple):
@@ -187,13 +188,13 @@ def _state(connection: Connection) -> _State:
     return _State(as_text(isolation), read_visible_state(rows))
 
 
-def _place(
+def _source_position(
     connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None = None
 ) -> SourcePosition:
-    return _place_of(_state(connection), connection, source, lineage, copied_from)
+    return _source_position_of(_state(connection), connection, source, lineage, copied_from)
 
 
-def _place_of(
+def _source_position_of(
     state: _State, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
 ) -> SourcePosition:
     server = state.server

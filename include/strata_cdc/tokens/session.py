@@ -13,7 +13,7 @@ from pymysql.constants import CLIENT
 
 from strata_cdc.position.token import Token
 from strata_cdc.tokens.made import ANY_SOURCE, of_executed
-from strata_cdc.tokens.queries import _place, _run
+from strata_cdc.tokens.queries import _run, _source_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def own(
         known = _TRACKED.get(connection)
         if known is not None and known.gtids is not None and known.thread_id == connection.thread_id():
             return of_executed(source, known.gtids, lineage=lineage, copied_from=copied_from)
-    return Token((_place(connection, source, lineage, copied_from),))
+    return Token((_source_position(connection, source, lineage, copied_from),))
 
 
 def remember(connection: Connection) -> bool:

@@ -99,9 +99,9 @@ class SinkTracker:
         contents, batch, after = SegmentRows(segment).contents, _Batch(), self.position.seq
         if self._is_new:
             begins = segment.index.record(segment.summary.first_seq).committed_at
-            place = VersionPosition(0, 0, "", begins, segment.summary.binlog_file, 0)
+            position = VersionPosition(0, 0, "", begins, segment.summary.binlog_file, 0)
             # A table is there from its first DDL or row on: no snapshot could tell more.
-            first = self._schema.replay.start_empty(Version(place, VersionOrigin.BASELINE))
+            first = self._schema.replay.start_empty(Version(position, VersionOrigin.BASELINE))
             self._keep(batch, TrackedChange(self._schema.completed(first)))
         for change in contents.schema:
             if change.seq > after:
@@ -152,14 +152,16 @@ class SinkTracker:
         is_removing = change.kind in _REMOVING
         removals = tuple(self._removals(change, requested)) if is_removing else ()
         committed_at = segment.index.record(change.seq).committed_at
-        place = VersionPosition(change.seq, change.number, "", committed_at, segment.summary.binlog_file, change.offset)
+        position = VersionPosition(
+            change.seq, change.number, "", committed_at, segment.summary.binlog_file, change.offset
+        )
         entries = tuple(
             entry for entry in map(_entry, change.tables) if not (is_removing and self._is_as_before(entry))
         )
         for entry in entries:
             self._schema.replay.put_table(entry)
         version = Version(
-            place,
+            position,
             VersionOrigin.DDL if change.number else VersionOrigin.BASELINE,
             ddl=change.query or None,
             default_database=change.database or None,

@@ -282,11 +282,11 @@ def staging_folder(folder: Folder) -> str:
         return folder.path
     # The same folder for each run, so that files of a killed run are found; it must belong to this user.
     name = f"strata-{os.getuid()}-{hashlib.sha256(folder.url.encode()).hexdigest()[:24]}"
-    place = Path(tempfile.gettempdir(), name)
-    place.mkdir(mode=0o700, exist_ok=True)
-    if place.lstat().st_uid != os.getuid() or place.is_symlink():
-        raise PermissionError(f"{place} belongs to another user")
-    return str(place)
+    own = Path(tempfile.gettempdir(), name)
+    own.mkdir(mode=0o700, exist_ok=True)
+    if own.lstat().st_uid != os.getuid() or own.is_symlink():
+        raise PermissionError(f"{own} belongs to another user")
+    return str(own)
 
 
 def remove_leftovers(folder: Folder, names: Sequence[str]) -> None:

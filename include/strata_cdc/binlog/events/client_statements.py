@@ -27,7 +27,7 @@ Texts = tuple[bytes | None, ...]
 """The statements that a row event may belong to; None for a statement whose text is not logged."""
 
 
-def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | None = None) -> dict[int, Texts]:
+def statements_of_rows(binlog: BinlogFile, begin: int, end: int, last: int | None = None) -> dict[int, Texts]:
     """The statements of a transaction's row events, by the offsets of these.
 
     Each row event belongs to one statement. The rows of a compressed transaction all have the offset of the whole: it
@@ -37,7 +37,7 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | No
         binlog: The file.
         begin: Offset of the transaction's first event.
         end: Offset after its last event.
-        place: Offset of the last row event that is needed; None: all are.
+        last: Offset of the last row event that is needed; None: all are.
 
     Raises:
         CorruptEventError: An event is damaged.
@@ -45,15 +45,15 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | No
     walk, statements = _Walk(binlog.format), dict[int, Texts]()
     buffer = binlog.buffer
     end = min(end, len(buffer))
-    if place is not None:
-        end = min(end, binlog.load_event(place))
+    if last is not None:
+        end = min(end, binlog.load_event(last))
     binlog.load(begin, end)
     while begin < end:
         index = index_events(buffer, begin, end, binlog.format)
         index.raise_fault()
         for at, kind in enumerate(index.types.tolist()):
             position, length = int(index.positions[at]), int(index.lengths[at])
-            if place is not None and position > place:
+            if last is not None and position > last:
                 return statements
             if kind == EventType.TRANSACTION_PAYLOAD:
                 statements[position] = _inside(binlog, position, length)

@@ -97,60 +97,60 @@ def _serves(key: Key, definition: TableDefinition) -> bool:
     return True
 
 
-def literal(column: Column, plan: SelectColumn, region: Region, place: int) -> str:
+def literal(column: Column, plan: SelectColumn, region: Region, cell_at: int) -> str:
     """The value of a cell as an SQL literal in the column's charset, which the server reads as the same value.
 
     Args:
         column: The column of the definition.
         plan: How the column was read.
         region: Where the cell lies.
-        place: Position of the cell in the region; it is neither NULL nor absent.
+        cell_at: Position of the cell in the region; it is neither NULL nor absent.
     """
     kind = parse_column_type(column.column_type)
     if kind.kind in INTEGERS or kind.kind in LABELLED or kind.kind is TypeKind.YEAR:
         unsigned = kind.unsigned or kind.kind not in INTEGERS
-        return str(int.from_bytes(region.cell(place, plan.size), "little", signed=not unsigned))
+        return str(int.from_bytes(region.cell(cell_at, plan.size), "little", signed=not unsigned))
     if kind.kind is TypeKind.BIT:
-        return str(int.from_bytes(region.cell(place, plan.size), "big"))
+        return str(int.from_bytes(region.cell(cell_at, plan.size), "big"))
     if kind.kind in STRINGS:
         # Compared by the column's collation, which is stronger than that of a literal (manual, "Coercibility").
-        return f"_{column.character_set} x'{_text(region, place).hex()}'"
-    return _OTHERS[kind.kind.facts.family](plan, region, place)
+        return f"_{column.character_set} x'{_text(region, cell_at).hex()}'"
+    return _OTHERS[kind.kind.facts.family](plan, region, cell_at)
 
 
-def _text(region: Region, place: int) -> bytes:
-    size = int.from_bytes(region.cell(place, 4), "little")
-    return region.cell(place + 4, size)
+def _text(region: Region, cell_at: int) -> bytes:
+    size = int.from_bytes(region.cell(cell_at, 4), "little")
+    return region.cell(cell_at + 4, size)
 
 
-def _bytes(_: SelectColumn, region: Region, place: int) -> str:
-    return f"x'{_text(region, place).hex()}'"
+def _bytes(_: SelectColumn, region: Region, cell_at: int) -> str:
+    return f"x'{_text(region, cell_at).hex()}'"
 
 
-def _quoted(_: SelectColumn, region: Region, place: int) -> str:
-    return f"'{_text(region, place).decode('ascii')}'"
+def _quoted(_: SelectColumn, region: Region, cell_at: int) -> str:
+    return f"'{_text(region, cell_at).decode('ascii')}'"
 
 
-def _floating(plan: SelectColumn, region: Region, place: int) -> str:
-    [value] = struct.unpack("<f" if plan.size == 4 else "<d", region.cell(place, plan.size))
+def _floating(plan: SelectColumn, region: Region, cell_at: int) -> str:
+    [value] = struct.unpack("<f" if plan.size == 4 else "<d", region.cell(cell_at, plan.size))
     text = repr(float(value))
     # With an exponent it is read as a double; without an exponent it would be a decimal.
     return text if "e" in text else f"{text}e0"
 
 
-def _decimal(plan: SelectColumn, region: Region, place: int) -> str:
+def _decimal(plan: SelectColumn, region: Region, cell_at: int) -> str:
     if plan.form != DECIMAL:
-        return _text(region, place).decode("ascii")
-    number = int.from_bytes(region.cell(place, 16), "little", signed=True)
+        return _text(region, cell_at).decode("ascii")
+    number = int.from_bytes(region.cell(cell_at, 16), "little", signed=True)
     digits = f"{abs(number):0{plan.size + 1}}"
     whole, fraction = digits[: len(digits) - plan.size], digits[len(digits) - plan.size :]
     return f"{'-' if number < 0 else ''}{whole}{'.' + fraction if fraction else ''}"
 
 
-def _temporal(plan: SelectColumn, region: Region, place: int) -> str:
+def _temporal(plan: SelectColumn, region: Region, cell_at: int) -> str:
     if plan.form == DATE:
-        return f"DATE'{day_text(int.from_bytes(region.cell(place, 4), 'little', signed=True))}'"
-    micros = int.from_bytes(region.cell(place, 8), "little", signed=True)
+        return f"DATE'{day_text(int.from_bytes(region.cell(cell_at, 4), 'little', signed=True))}'"
+    micros = int.from_bytes(region.cell(cell_at, 8), "little", signed=True)
     if plan.form == TIME:
         seconds, fraction = divmod(abs(micros), 1_000_000)
         sign = "-" if micros < 0 else ""

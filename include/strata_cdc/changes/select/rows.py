@@ -168,10 +168,10 @@ class SelectedRows:
         literals = []
         for name in self.selection.border:
             at = next(k for k, plan in enumerate(self._plans) if plan.name == name)
-            place = int(cells.column(at)[-1])
-            if place <= ABSENT_CELL:
+            cell_at = int(cells.column(at)[-1])
+            if cell_at <= ABSENT_CELL:
                 raise BadData(f"column {name} of a key is NULL", table=str(self.selection.name))
-            literals.append(literal(self.selection.definition.columns[at], self._plans[at], region, place))
+            literals.append(literal(self.selection.definition.columns[at], self._plans[at], region, cell_at))
         return tuple(literals)
 
 

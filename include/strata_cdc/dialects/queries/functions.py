@@ -371,8 +371,8 @@ def _up_or_down(name: str) -> Translate:
 
 def _rounded(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     """ROUND of exact numbers to a literal number of digits: half away from zero."""
-    value, places = _number(reader, node.this), node.args.get("decimals")
-    count = 0 if places is None else reader.value(places).literal
+    value, column_sources = _number(reader, node.this), node.args.get("decimals")
+    count = 0 if column_sources is None else reader.value(column_sources).literal
     if not isinstance(count, int) or count < 0:
         reader.refuse("ROUND() has a literal number of digits, at least 0", node)
     if value.kind.is_quotient and value.exact is None:

@@ -229,13 +229,13 @@ class MirrorHistory(Struct, frozen=True):
         columns = [span.values[number].origin.column for span in self.spans]
         return all(column is not None and pa.types.is_integer(arrow_type(column)) for column in columns)
 
-    def places(self, number: int) -> tuple[ColumnSource, ...]:
+    def column_sources(self, number: int) -> tuple[ColumnSource, ...]:
         """Where the changes of each version, and the first rows, have the values of a column of the table now, which is
         given by its number."""
         layout = self._layout()
         base = self._base(layout)
         branches = layout.branches({name: table.columns for name, table in self.tables.items()})
-        return tuple(branch.places[number] for branch in (*branches, *([] if base is None else [base])))
+        return tuple(branch.column_sources[number] for branch in (*branches, *([] if base is None else [base])))
 
     # What views are made of ---------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class MirrorHistory(Struct, frozen=True):
         in_files = {field.name: name_in_files(field) for field in there}
         sources = [
             replace(source, physical=tuple(in_files[name] for name in source.physical))
-            for source in layout.places(at, there)
+            for source in layout.column_sources(at, there)
         ]
         if INVALID_COLUMN not in inside:
             sources = [replace(source, missing="") if source.physical else source for source in sources]

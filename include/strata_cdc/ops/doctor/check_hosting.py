@@ -68,10 +68,10 @@ def where_it_is_set(service: HostingService, findings: list[Finding]) -> list[Fi
     deletes by its own variables does not count where the service has a retention of its own."""
     own = service.has_own_retention
     kept = [finding for finding in findings if not (own and finding.name in (SECONDS, DAYS))]
-    place = _WHERE_SETTINGS_ARE.get(service)
-    return [_moved(finding, place) for finding in kept] if place else kept
+    where = _WHERE_SETTINGS_ARE.get(service)
+    return [_moved(finding, where) for finding in kept] if where else kept
 
 
-def _moved(finding: Finding, place: str) -> Finding:
+def _moved(finding: Finding, where: str) -> Finding:
     settings = _SET.findall(finding.remedy or "")
-    return replace(finding, remedy=f"{place}: {', '.join(settings)}.") if settings else finding
+    return replace(finding, remedy=f"{where}: {', '.join(settings)}.") if settings else finding

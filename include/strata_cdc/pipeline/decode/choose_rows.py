@@ -66,7 +66,7 @@ class _Chooser:
         condition = self._conditions[key]
         holds, doubtful = _judged(step.batch, condition)
         first = pc.index(doubtful, value=True).as_py()
-        seqs = step.batch.column(_place(step.batch, "_seq"))
+        seqs = step.batch.column(_index(step.batch, "_seq"))
         if first >= 0 and self._fault is None:
             self._fault = _Fault(seqs[first].as_py(), _unknown(step, condition, first))
         if self._fault is not None:
@@ -87,7 +87,7 @@ def _judged(batch: pa.RecordBatch, condition: Condition) -> tuple[pa.Array, pa.A
     """For each change: whether the condition holds before or after it, and whether that is unknown."""
     own = batch.num_columns - len(ROW_FIELDS) - 1
     names = batch.schema.names[:own]
-    op = batch.column(_place(batch, "_op"))
+    op = batch.column(_index(batch, "_op"))
     befores = dict(zip(names, batch.column(own).flatten(), strict=True))
     afters = dict(zip(names, batch.columns[:own], strict=True))
     unknown_after, unknown_before = _no(batch), _no(batch)
@@ -115,14 +115,14 @@ def _no(batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat(pa.scalar(value=False), batch.num_rows)
 
 
-def _place(batch: pa.RecordBatch, name: str) -> int:
+def _index(batch: pa.RecordBatch, name: str) -> int:
     """The index of one of our columns: after the table's own columns, which may have the same name."""
     return int(batch.num_columns) - len(ROW_FIELDS) + [field.name for field in ROW_FIELDS].index(name)
 
 
 def _listed(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
     """Whether a row's list (or map) has a name."""
-    values = batch.column(_place(batch, column))
+    values = batch.column(_index(batch, column))
     if values.null_count == len(values):
         return _no(batch)
     rows = ([key for key, _ in row] if column == "_invalid" and row else row for row in values.to_pylist())
@@ -134,7 +134,7 @@ def _unknown(step: ChangeBatch, condition: Condition, at: int) -> Usage:
     return Usage(
         f"`{condition.text}` is neither true nor false for a change: the binlog has no value of {columns} to compare",
         table=str(step.table),
-        gtid=step.batch.column(_place(step.batch, "_gtid"))[at].as_py(),
+        gtid=step.batch.column(_index(step.batch, "_gtid"))[at].as_py(),
         remedy="Give a condition about other columns. Partial images (binlog_row_image) lack columns, and zero dates "
         "have no value.",
     )

@@ -17,7 +17,7 @@ from strata_cdc.ticdc.landed_slice import has_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.errors import Place
+    from strata_cdc.errors import Location
     from strata_cdc.runs.run_folder import Decoded
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.runs.specs import Interval
@@ -43,18 +43,18 @@ def crossed_rows(plan: RunPlan, interval: Interval, decoded: Decoded) -> Iterato
 
 def _of_binlog(decoded: Decoded, interval: Interval) -> Iterator[Failure]:
     rows = Counter[tuple[str, Crossing]]()
-    first: dict[tuple[str, Crossing], Place] = {}
+    first: dict[tuple[str, Crossing], Location] = {}
     for file in sorted(decoded.unreadable(interval.start), key=lambda file: file.min_seq):
         why = file.why
         if why.crossing is not None:
             key = (full_name(file.database, file.table), why.crossing)
             rows[key] += file.rows
-            first.setdefault(key, why.place)
+            first.setdefault(key, why.location)
     for (table, crossing), count in rows.items():
         yield _warning(table, count, crossing, first[table, crossing])
 
 
-def _warning(table: str, rows: int, crossing: Crossing, row: Place | None) -> Failure:
+def _warning(table: str, rows: int, crossing: Crossing, row: Location | None) -> Failure:
     return Failure(
         table=table,
         check="rows_have_the_valid_schema",

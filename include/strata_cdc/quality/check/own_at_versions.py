@@ -53,7 +53,7 @@ class CheckedRule(Struct, frozen=True):
     """For what follows from the schema: its reason; otherwise description, notes, owner, file and line."""
     arguments: dict[str, Any]
     owner: str | None = None
-    place: str = ""
+    location: str = ""
     """File and line, of a user's rule."""
     where: str | None = None
     versions: tuple[int, ...] = ()
@@ -167,7 +167,7 @@ def _own(rule: Rule, table: TableName, history: TableHistory) -> CheckedRule:
         rule.because,
         rule.kwargs,
         rule.owner,
-        rule.place,
+        rule.location,
         rule.where,
         tuple(version for version in history.definitions if _applies_to(rule, table, version, history)),
         called,
@@ -211,13 +211,13 @@ def _mistakes(rule: Rule, table: TableName, history: TableHistory) -> Iterator[s
         except Usage as error:
             failures.append(error.message)
     where = f": {failures[-1]}" if failures else ""
-    yield f"{rule.place}: no version of {table} has its columns{where or f': {why_not(rule, history.past, held)}'}"
+    yield f"{rule.location}: no version of {table} has its columns{where or f': {why_not(rule, history.past, held)}'}"
 
 
 def _unknown(rule: Rule, history: TableHistory) -> Iterator[str]:
     known = ", ".join(map(str, [*history.definitions][-_MOST_VERSIONS:])) or "none"
     for version in history.past.unknown_versions(rule):
-        yield f"{rule.place}: the table has no schema version {version} (there are: {known})"
+        yield f"{rule.location}: the table has no schema version {version} (there are: {known})"
 
 
 def _table_of(engine: sa.Engine, source: str, file: OwnFile) -> TableName:

@@ -203,5 +203,5 @@ def _rule(placed: PlacedExpectation, file: str) -> Rule:
         where=expectation.where,
         versions=None if expectation.versions is None else (expectation.versions.first, expectation.versions.last),
         owner=expectation.owner,
-        place=where,
+        location=where,
     )

@@ -105,7 +105,7 @@ class Rule(Struct, frozen=True):
     """First and last schema version for which a user's rule is given; None for all."""
     owner: str | None = None
     """The person who answers for a user's rule when it fails."""
-    place: str = ""
+    location: str = ""
     """Of a user's rule: file and line."""
     selection: RowSelection = ALL_ROWS
     """The same of a rule of ours, for engines without Spark."""

@@ -210,7 +210,7 @@ def _no_such_column(subject: TableSubject, rule: Rule, versions: Sequence[int]) 
         check=rule.expectation,
         column=rule.column,
         severity=rule.severity,
-        message=f"{why_not(rule, subject.past, versions)} ({rule.place})"
-        if rule.place
+        message=f"{why_not(rule, subject.past, versions)} ({rule.location})"
+        if rule.location
         else why_not(rule, subject.past, versions),
     )

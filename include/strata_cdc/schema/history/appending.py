@@ -124,7 +124,7 @@ def advance(connection: sa.Connection, wanted: TrackedPosition) -> TrackedPositi
 def _not_stored(connection: sa.Connection, source: str, given: Sequence[Version]) -> list[Version]:
     if not given:
         return []
-    lowest, highest = min(v.place.seq for v in given), max(v.place.seq for v in given)
+    lowest, highest = min(v.position.seq for v in given), max(v.position.seq for v in given)
     query = sa.select(schema_version.c.seq, schema_version.c.statement_no).where(
         schema_version.c.source == source,
         schema_version.c.seq.between(lowest, highest),
@@ -132,7 +132,7 @@ def _not_stored(connection: sa.Connection, source: str, given: Sequence[Version]
         schema_version.c.origin.in_((VersionOrigin.DDL, VersionOrigin.GAP)),
     )
     stored = {tuple(row) for row in connection.execute(query)}
-    return [v for v in given if not v.is_statement or (v.place.seq, v.place.statement_no) not in stored]
+    return [v for v in given if not v.is_statement or (v.position.seq, v.position.statement_no) not in stored]
 
 
 def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[Version]) -> list[int]:
@@ -145,11 +145,11 @@ def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[
         schema_version.c.id, schema_version.c.seq, schema_version.c.statement_no, schema_version.c.origin
     ).where(schema_version.c.source == source, schema_version.c.id > before)
     ids = {(row.seq, row.statement_no, row.origin): row.id for row in connection.execute(query)}
-    return [ids[v.place.seq, v.place.statement_no, str(v.origin)] for v in versions]
+    return [ids[v.position.seq, v.position.statement_no, str(v.origin)] for v in versions]
 
 
 def _version_row(source: str, version: Version) -> dict[str, Any]:
-    position, session = version.place, version.session
+    position, session = version.position, version.session
     return {
         "source": source,
         "seq": position.seq,

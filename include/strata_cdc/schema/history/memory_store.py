@@ -53,9 +53,9 @@ class MemoryStore:
             raise AlreadyRunningError("another tracker is at work on the same source", source=source)
         position = self._positions[source] = replace(batch.position, revision=batch.position.revision + 1)
         versions = self._versions.setdefault(source, [])
-        stored = {(v.place.seq, v.place.statement_no) for _, v in versions if v.is_statement}
+        stored = {(v.position.seq, v.position.statement_no) for _, v in versions if v.is_statement}
         for version in batch.versions:
-            if version.is_statement and (version.place.seq, version.place.statement_no) in stored:
+            if version.is_statement and (version.position.seq, version.position.statement_no) in stored:
                 continue
             self._last_id += 1
             versions.append((self._last_id, version))
@@ -66,7 +66,7 @@ class MemoryStore:
         return position
 
     def _entries_of(self, version: Version) -> Iterator[StoredEntry]:
-        position = version.place
+        position = version.position
         for entry in version.tables:
             fingerprint = None
             if entry.definition is not None:
@@ -129,7 +129,7 @@ class MemoryStore:
 
     def newest_position(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_position`."""
-        positions = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
+        positions = [version.position for _, version in self._ordered(source) if before.holds_for(version.position)]
         return positions[-1] if positions else None
 
     def names(self, source: str, database: str) -> list[TableName]:
@@ -174,12 +174,12 @@ class MemoryStore:
         return [
             StoredView(
                 version_id=version_id,
-                seq=version.place.seq,
-                statement_no=version.place.statement_no,
+                seq=version.position.seq,
+                statement_no=version.position.statement_no,
                 gtid=version.gtid,
-                gtid_executed=version.place.gtid_executed,
-                binlog_file=version.place.binlog_file,
-                binlog_pos=version.place.binlog_pos,
+                gtid_executed=version.position.gtid_executed,
+                binlog_file=version.position.binlog_file,
+                binlog_pos=version.position.binlog_pos,
                 origin=version.origin,
                 entry=entry,
             )
@@ -195,4 +195,4 @@ class MemoryStore:
 
     def _ordered(self, source: str) -> list[tuple[int, Version]]:
         versions = self._versions.get(source, [])
-        return sorted(versions, key=lambda pair: (pair[1].place.seq, pair[1].place.statement_no, pair[0]))
+        return sorted(versions, key=lambda pair: (pair[1].position.seq, pair[1].position.statement_no, pair[0]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata_cdc.errors import Place
+from strata_cdc.errors import Location
 from strata_cdc.schema.model.definition import definition_from_json
 from strata_cdc.schema.model.quadrants import DdlKind, Quadrant, kind_between, logged_columns
 
@@ -33,7 +33,7 @@ class Neighbour(Struct, frozen=True, omit_defaults=True):
     """What made it, for people."""
     kind: DdlKind
     """Of the DDL between both versions."""
-    ddl: Place
+    ddl: Location
     """The position of that DDL."""
 
     def read_definition(self) -> TableDefinition:
@@ -86,7 +86,7 @@ def _nearest(
         kind = DdlKind.CREATE_TABLE if is_made_again else kind_between(old, new)
         # A snapshot can show another table than the one that was replayed.
         kind = kind if ddl.is_statement else DdlKind.STATE
-        yield Neighbour(side, zlib.compress(other.to_json().encode(), 1), _made_by(entry), kind, _place(ddl))
+        yield Neighbour(side, zlib.compress(other.to_json().encode(), 1), _made_by(entry), kind, _location(ddl))
         return
 
 
@@ -98,11 +98,11 @@ def _columns(entry: StoredEntry, definition: TableDefinition, *, has_ids: bool) 
     return dict(zip(ids.ids, definition.columns, strict=True))
 
 
-def _place(entry: StoredEntry) -> Place:
-    return Place(entry.gtid, None, entry.binlog_file, entry.binlog_pos)
+def _location(entry: StoredEntry) -> Location:
+    return Location(entry.gtid, None, entry.binlog_file, entry.binlog_pos)
 
 
 def _made_by(entry: StoredEntry) -> str:
     if entry.is_statement:
-        return f"made at {_place(entry)}"
+        return f"made at {_location(entry)}"
     return entry.made_by

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 # The partitions of a table at the end of the stored history.
-_Place = tuple[int, int, int]
+_Order = tuple[int, int, int]
 """`seq`; 0 for changes of partitions, 1 for versions of a statement, -1 for all other versions; and the id of the
 version."""
 
 
 def stored_partitions(
-    engine: sa.Engine, store: VersionStore, source: str, name: TableName, before: _Place | None = None
+    engine: sa.Engine, store: VersionStore, source: str, name: TableName, before: _Order | None = None
 ) -> Partitioning | str:
     """The partitions of a table; a text says why they are not known.
 
@@ -43,14 +43,14 @@ def stored_partitions(
     entries = [
         entry
         for entry in store.timeline(source, {name, *wide})
-        if entry.origin is not VersionOrigin.RELOAD and (before is None or _place(entry) < before)
+        if entry.origin is not VersionOrigin.RELOAD and (before is None or _order_of(entry) < before)
     ]
     partitions: Partitioning | str = FOUND
-    since: _Place = (-1, 0, 0)
+    since: _Order = (-1, 0, 0)
     for entry in reversed(entries):
         made = _made_by(engine, store, source, entry)
         if made is not None:
-            partitions, since = made, _place(entry)
+            partitions, since = made, _order_of(entry)
             break
     for change in partition_changes(engine, source, name):
         order = (change.seq, 0, 0)
@@ -64,17 +64,17 @@ def _made_by(engine: sa.Engine, store: VersionStore, source: str, entry: StoredE
     if not entry.name.table or entry.fingerprint is None or entry.origin is not VersionOrigin.DDL:
         return FOUND
     if entry.renamed_from is not None:
-        return stored_partitions(engine, store, source, entry.renamed_from, _place(entry))
+        return stored_partitions(engine, store, source, entry.renamed_from, _order_of(entry))
     if not (entry.effect.makes_table or entry.effect.is_whole):
         return None
     requested = requested_changes(engine, [entry.version_id]).get(entry.version_id, ())
     like = next((change.like for change in requested if isinstance(change, CreateTableLike)), None)
     if like is not None:
-        return stored_partitions(engine, store, source, like, _place(entry))
+        return stored_partitions(engine, store, source, like, _order_of(entry))
     return partitions_made(store.definition(entry.fingerprint).options, requested)
 
 
-def _place(entry: StoredEntry) -> _Place:
+def _order_of(entry: StoredEntry) -> _Order:
     return entry.seq, 1 if entry.statement_no else -1, entry.version_id
 
 

@@ -162,7 +162,7 @@ class Session(Struct, frozen=True):
 class Version(Struct, frozen=True):
     """One row of the version table with all its changes."""
 
-    place: VersionPosition
+    position: VersionPosition
     origin: VersionOrigin
     gtid: str | None = None
     ddl: str | None = None
@@ -185,7 +185,7 @@ class Version(Struct, frozen=True):
     @property
     def is_statement(self) -> bool:
         """Whether a DDL made it, understood or not. Such a version is stored only once, however often it is read."""
-        return self.place.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
+        return self.position.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
 
 
 class TrackedPosition(Struct, frozen=True):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from strata_cdc.counted import counted
-from strata_cdc.errors import Place
+from strata_cdc.errors import Location
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -57,12 +57,12 @@ class DdlKind(StrEnum):
     """A kind that TiDB got later."""
 
 
-def crossed_line(rows: int, crossing: Crossing, row: Place | None) -> str:
+def crossed_line(rows: int, crossing: Crossing, row: Location | None) -> str:
     """How many rows lie across a DDL, with the positions of one of them and of the DDL, as far as they are known."""
     text = f"{counted(rows, 'row')} of {crossing.quadrant}, around {crossing.ddl}"
-    known = [("a row", row or Place()), ("the DDL", crossing.made_at)]
-    places = ", ".join(f"{what} at {place}" for what, place in known if place != Place())
-    return f"{text}: {places}" if places else text
+    known = [("a row", row or Location()), ("the DDL", crossing.made_at)]
+    locations = ", ".join(f"{what} at {location}" for what, location in known if location != Location())
+    return f"{text}: {locations}" if locations else text
 
 
 def logged_columns(definition: TableDefinition) -> tuple[tuple[object, ...], ...]:

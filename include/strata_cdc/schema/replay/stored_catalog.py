@@ -84,7 +84,7 @@ class Replay:
         tables: dict[TableName, TableChange] = {}
         databases: list[DatabaseEntry] = []
         views: list[ViewEntry] = []
-        for change in (_made_at(change, version.place.seq) for change in changes):
+        for change in (_made_at(change, version.position.seq) for change in changes):
             if isinstance(change, Unreadable) and not change.tables:
                 tables |= self._forget_for(change, version.ddl or "")
                 continue

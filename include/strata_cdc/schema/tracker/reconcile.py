@@ -285,7 +285,7 @@ class _Reconciling:
         if newest is None:
             return
         if newest.gap is not None:
-            self._reloads[_place(newest)].append(TableChange(name, definition))
+            self._reloads[_order_of(newest)].append(TableChange(name, definition))
         elif newest.name != name or newest.fingerprint is None:
             self._drift(name, None, definition)
             self._corrections.append(TableChange(name, definition))
@@ -300,7 +300,7 @@ class _Reconciling:
             return
         if newest.gap is not None:
             if newest.name != name:
-                self._reloads[_place(newest)].append(TableChange(name, gap=reason))
+                self._reloads[_order_of(newest)].append(TableChange(name, gap=reason))
             return
         if newest.origin is VersionOrigin.METADATA:
             return
@@ -324,7 +324,7 @@ class _Reconciling:
     def _take_facts(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
         """Facts that no binlog has are valid since the last change of the table."""
         if completed.fingerprint != newest.fingerprint:
-            self._reloads[_place(newest)].append(TableChange(name, completed))
+            self._reloads[_order_of(newest)].append(TableChange(name, completed))
 
     def _look_for_absent(self) -> None:
         """Compares tables of the stream that the server does not have."""
@@ -336,7 +336,7 @@ class _Reconciling:
             if self._is_touched(name) or not self._snapshot.sees_all_of(name.database):
                 continue
             if newest.gap is not None:
-                self._reloads[_place(newest)].append(TableChange(name))
+                self._reloads[_order_of(newest)].append(TableChange(name))
             else:
                 self._drift(name, self._store.definition(str(newest.fingerprint)), None)
                 self._corrections.append(TableChange(name))
@@ -364,7 +364,7 @@ class _Reconciling:
         which name, and where each became valid. An ALTER confirms no columns but those that it names."""
         entry, until = newest, None
         while True:
-            begin = _place(entry)
+            begin = _order_of(entry)
             confirmed = self._confirmed_between(entry.name, begin, until)
             yield entry.name, confirmed or begin
             earlier = self._altered_by(entry)
@@ -414,7 +414,7 @@ class _Reconciling:
     def _close(self, gap: StoredEntry, wide: TableName, names: Iterable[TableName]) -> None:
         """Adds, at the position of a gap, that no other table existed. A table that a later statement changed without
         creating it did exist; it stays unknown between the gap and that statement."""
-        position = _place(gap)
+        position = _order_of(gap)
         self._reloads[position].append(TableChange(wide))
         self._covered.append(wide.database)
         for name in names:
@@ -449,7 +449,7 @@ class _Reconciling:
         return views
 
 
-def _place(entry: StoredEntry) -> VersionPosition:
+def _order_of(entry: StoredEntry) -> VersionPosition:
     return VersionPosition(
         seq=entry.seq,
         statement_no=entry.statement_no,

@@ -97,8 +97,8 @@ class Reporter:
 
     def _note_gap(self, version: Version, entry: TableChange) -> None:
         # A stream that starts without a baseline is not an error of a statement: it is reported, but not counted.
-        self.report.gaps += version.place.seq > 0 or entry.name != EVERY_TABLE
-        where = version.gtid or f"transaction {version.place.seq:,}"
+        self.report.gaps += version.position.seq > 0 or entry.name != EVERY_TABLE
+        where = version.gtid or f"transaction {version.position.seq:,}"
         name = name_for_people(entry.name)
         self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
 

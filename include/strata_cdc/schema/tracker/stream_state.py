@@ -105,14 +105,14 @@ class StreamState(Struct):
         )
         file.reached = end_pos
 
-    def place(self, statement_no: int, binlog_pos: int) -> VersionPosition:
-        """The place of a statement of the last transaction; 0 is before its first statement."""
+    def version_position(self, statement_no: int, binlog_pos: int) -> VersionPosition:
+        """The position of a statement of the last transaction; 0 is before its first statement."""
         at = self.position
         executed = str(self.executed.build())
         return VersionPosition(at.seq, statement_no, executed, at.committed_at, at.binlog_file, binlog_pos)
 
     def position_after(self, binlog_file: str | None, binlog_pos: int) -> VersionPosition:
-        """The place after the last transaction, before the next one, at an offset of a server's file."""
+        """The position after the last transaction, before the next one, at an offset of a server's file."""
         at = self.position
         return VersionPosition(at.seq + 1, 0, str(self.executed.build()), at.committed_at, binlog_file, binlog_pos)
 

@@ -86,7 +86,7 @@ def _changes_in_order(
     transaction: TrackedTransaction, state: StreamState, schema: SourceSchema, *, keeps_values: bool
 ) -> Iterator[TrackedChange]:
     if transaction.incident is not None:
-        version = Version(state.place(1, transaction.binlog_pos), VersionOrigin.GAP, _gtid(transaction))
+        version = Version(state.version_position(1, transaction.binlog_pos), VersionOrigin.GAP, _gtid(transaction))
         lost = f"the server lost events: {transaction.incident}" if transaction.incident else "the server lost events"
         yield TrackedChange(schema.forget_everything(version, lost))
     number = 0
@@ -102,7 +102,7 @@ def _made_known(transaction: TrackedTransaction, state: StreamState, schema: Sou
     entries = schema.made_known_by(transaction, state.position.seq)
     if not entries:
         return ()
-    version = Version(state.place(0, transaction.binlog_pos), VersionOrigin.METADATA, _gtid(transaction))
+    version = Version(state.version_position(0, transaction.binlog_pos), VersionOrigin.METADATA, _gtid(transaction))
     return (TrackedChange(schema.completed(replace(version, tables=entries))),)
 
 
@@ -146,7 +146,7 @@ def _version(read: _ReadStatement, state: StreamState) -> Version:
     """The version, without its changes."""
     query, context = read.statement.query, read.context
     return Version(
-        place=state.place(read.number, read.statement.binlog_pos),
+        position=state.version_position(read.number, read.statement.binlog_pos),
         origin=VersionOrigin.DDL,
         gtid=read.gtid,
         ddl=read.shown,

@@ -128,7 +128,7 @@ class HttpReader:
         self._heartbeat = heartbeat_seconds
         if is_executed(start):
             start = self._start = SourcePosition(shared.source.name, start, shared.source.lineage)
-        self._place = start if isinstance(start, SourcePosition) and not start.parts else None
+        self._position = start if isinstance(start, SourcePosition) and not start.parts else None
         """After all that was given, and between two transactions; None if that is not known."""
         self._last = ""
         """Token of the last line that was given, or of what was skipped since."""
@@ -157,7 +157,7 @@ class HttpReader:
             # Somebody may have begun to share meanwhile.
             if await self._join_at_once():
                 return True
-            alone = await self._go_alone(self._start if self._place is None else self._place)
+            alone = await self._go_alone(self._start if self._position is None else self._position)
             self._first = await alone.step()
         return self._first[0] is not None
 
@@ -243,21 +243,21 @@ class HttpReader:
         """Stores the position of a reader alone after a step."""
         if isinstance(item, Heartbeat):
             self._last = item.token
-            self._place = None if item.position.parts else item.position
+            self._position = None if item.position.parts else item.position
             return
         if messages.data:
             self._last, self._last_sent_at = messages.last, time.monotonic()
         ended = item.last
-        self._place = ended.after if ended is not None and ended.record.seq >= messages.last_seq else None
+        self._position = ended.after if ended is not None and ended.record.seq >= messages.last_seq else None
 
     async def _has_caught_up(self, item: StreamBatch | Heartbeat) -> bool:
         """Whether it continues with the others; begins to share at its position if there is nobody yet."""
-        place = self._place
-        if self._until is not None or place is None:
+        position = self._position
+        if self._until is not None or position is None:
             return False
-        is_new = isinstance(item, Heartbeat) or time.time() - place.committed_at / 1e6 < _NEWLY_SECONDS
+        is_new = isinstance(item, Heartbeat) or time.time() - position.committed_at / 1e6 < _NEWLY_SECONDS
         if is_new:
-            self._shared.begin(place)
+            self._shared.begin(position)
         return self._join()
 
     # Shared ---------------------------------------------------------------------------------------
@@ -266,8 +266,8 @@ class HttpReader:
         """Continues with the others without a stream of its own."""
         if self._until is not None:
             return False
-        if self._place is None and self._start is Edge.NOW:
-            self._place = await self._now()
+        if self._position is None and self._start is Edge.NOW:
+            self._position = await self._now()
         return self._join()
 
     async def _now(self) -> SourcePosition | None:
@@ -277,19 +277,19 @@ class HttpReader:
         if hub is None or not is_executed(hub.recent.head.position):
             return None
         state = await asyncio.to_thread(LiveServer(shared.source.address).state)
-        place = SourcePosition(shared.source.name, state.executed, shared.source.lineage)
+        position = SourcePosition(shared.source.name, state.executed, shared.source.lineage)
         until = time.monotonic() + _NOW_SECONDS
-        while shared.find(place) is None and not hub.is_over and time.monotonic() < until:
+        while shared.find(position) is None and not hub.is_over and time.monotonic() < until:
             await hub.wait(hub.recent.next, 0.1)
-        return place
+        return position
 
     def _join(self) -> bool:
-        part = self._shared.find(self._place)
+        part = self._shared.find(self._position)
         if part is None:
             return False
         self._joined = part
-        if not self._last and self._place is not None:
-            self._last = to_text(Token((self._place,)))
+        if not self._last and self._position is not None:
+            self._last = to_text(Token((self._position,)))
         part[0].enter(self._wish)
         return True
 

@@ -172,7 +172,7 @@ def _answered(answer: Callable[[], Any]) -> JSONResponse:
 
 def show_token(token: _Token) -> JSONResponse:
     """What is in a token, source by source, as `strata token show` prints it."""
-    return _answered(lambda: [shown(position) for position in from_text(token).places])
+    return _answered(lambda: [shown(position) for position in from_text(token).positions])
 
 
 class _Comparing:

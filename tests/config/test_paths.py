@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata_cdc.config.places import store_beside
+from strata_cdc.config.paths import store_beside
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import SettingsError
 

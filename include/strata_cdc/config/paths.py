@@ -19,18 +19,18 @@ _UNUSABLE = re.compile(r"[\\\[\]{}*?]|%[0-9A-Fa-f]{2}")
 _FILES_OF_TLS = ("ssl_ca", "ssl_cert", "ssl_key")
 
 
-def place_beside(folder: Path | None, place: str) -> str:
+def path_beside(folder: Path | None, path_or_url: str) -> str:
     """The absolute path of a folder or file; a URL stays as it is.
 
     Raises:
         SettingsError: It is relative, and the settings are in no file.
     """
-    if "://" in place:
-        return place
-    path = Path(place) if folder is None else folder / place
+    if "://" in path_or_url:
+        return path_or_url
+    path = Path(path_or_url) if folder is None else folder / path_or_url
     if folder is None and not path.is_absolute():
         raise SettingsError(
-            f"the path {place!r} is relative, and these settings are in no file",
+            f"the path {path_or_url!r} is relative, and these settings are in no file",
             remedy="Write a URL, or a path that begins with /.",
         )
     return str(path.resolve())
@@ -55,17 +55,17 @@ def store_beside(folder: Path | None, url: str) -> str:
     if scheme.partition("+")[0] == "sqlite":
         # `file:` begins a URI of SQLite.
         is_relative = path.startswith("/") and name and not name.startswith(("/", "file:", ":memory:"))
-        return f"{scheme}:///{place_beside(folder, name)}{mark}{query}" if is_relative else url
+        return f"{scheme}:///{path_beside(folder, name)}{mark}{query}" if is_relative else url
     options = parse_qsl(query, keep_blank_values=True)
     if not any(name in _FILES_OF_TLS for name, _ in options):
         return url
-    placed = [(name, place_beside(folder, value) if name in _FILES_OF_TLS else value) for name, value in options]
+    placed = [(name, path_beside(folder, value) if name in _FILES_OF_TLS else value) for name, value in options]
     return urlunsplit(urlsplit(url)._replace(query=urlencode(placed)))
 
 
 def address_beside(folder: Path | None, address: ServerAddress) -> ServerAddress:
     """An address with absolute paths of the TLS files."""
     ca, cert, key = (
-        place_beside(folder, path) if path else None for path in (address.tls_ca, address.tls_cert, address.tls_key)
+        path_beside(folder, path) if path else None for path in (address.tls_ca, address.tls_cert, address.tls_key)
     )
     return replace(address, tls_ca=ca, tls_cert=cert, tls_key=key)
