@@ -205,8 +205,8 @@ def json_slices(folder: JsonFolder, plan: RunPlan, chance: random.Random) -> tup
     """Slices of the folder for the intervals of a plan: each table has one version in a slice."""
     found = list[PlannedSlice]()
     for interval in plan.intervals:
-        begin, tables = interval.first_seq, dict[TableName, PlannedVersion]()
-        for at in range(interval.first_seq, interval.last_seq + 1):
+        begin, tables = interval.after_seq, dict[TableName, PlannedVersion]()
+        for at in range(interval.after_seq, interval.last_seq + 1):
             mine = {} if at == interval.last_seq else _tables_of(folder, at)
             is_cut = any(tables.get(name, table) != table for name, table in mine.items()) or chance.random() < 0.1
             if begin < at and (is_cut or at == interval.last_seq):

@@ -95,7 +95,7 @@ class MirrorWorld:
             table = TableName(one.database, one.table)
             mine = [file for file in staged if (file.name, file.interval) == (table, one.interval)]
             interval = plan.interval(one.interval)
-            span = OwnedSpan(interval.end, interval.first_seq, interval.last_seq)
+            span = OwnedSpan(interval.end, interval.after_seq, interval.last_seq)
             commit = publish(self.lake, self.name, table, one.interval, mine, span=span)
             state = (one.counted, IntervalState.PUBLISHED, None, commit.rows if commit else 0)
             ledger.put([TableInterval(self.name, one.interval, one.database, one.table, *state)])

@@ -291,7 +291,7 @@ class World:
         marks = IntervalLedger(engine).all(self.name)
         for one, following in pairwise(marks):
             assert one.end <= following.start
-            assert one.last_seq <= following.first_seq
+            assert one.last_seq <= following.after_seq
         owner = owners(marks)
         starts = {interval.start for interval in marks}
         with engine.connect() as connection:

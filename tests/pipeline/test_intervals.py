@@ -41,13 +41,13 @@ def test_each_transaction_is_owned_once_even_if_it_lands_after_its_time_was_clos
             owned.append(close(span, owned, known, str))
     for span in unowned(TimeSpan(0, END), owned):
         owned.append(close(span, owned, seq_before(clock), str))
-    owners = [seq for interval in owned for seq in range(interval.first_seq + 1, interval.last_seq + 1)]
+    owners = [seq for interval in owned for seq in range(interval.after_seq + 1, interval.last_seq + 1)]
     # Only what landed behind the last boundary may be left for the interval after it.
     assert sorted(owners) == list(range(1, max(owners, default=0) + 1))
     after = close(TimeSpan(END, END + 1), owned, seq_before([*clock]), str)
     after_all = close(TimeSpan(END + 1, END + 2), [*owned, after], lambda _: len(clock), str)
     last = max([interval.last_seq for interval in owned], default=0)
-    assert (after.first_seq, after_all.last_seq) == (last, len(clock))
+    assert (after.after_seq, after_all.last_seq) == (last, len(clock))
 
 
 @given(streams(), st.lists(spans, max_size=8))
@@ -59,8 +59,8 @@ def test_intervals_are_disjoint_in_time_and_in_ordinals(clock, requests):
     ordered = sorted(owned, key=lambda interval: interval.start)
     for earlier, later in pairwise(ordered):
         assert earlier.end <= later.start
-        assert earlier.last_seq <= later.first_seq
-    assert all(interval.first_seq <= interval.last_seq for interval in owned)
+        assert earlier.last_seq <= later.after_seq
+    assert all(interval.after_seq <= interval.last_seq for interval in owned)
 
 
 @given(spans, st.lists(spans, max_size=6))

@@ -163,7 +163,7 @@ def test_transactions_can_be_asked_for_by_gtid(stream):
     last = executed.record_at(executed.last_seq)[1].gtid
     report, plan = stream.plan(RunRequest(gtid_set=GtidSet.parse(str(last))))
     assert report.rows == 1
-    assert (plan.intervals[0].first_seq, plan.intervals[0].last_seq) == (executed.last_seq - 1, executed.last_seq)
+    assert (plan.intervals[0].after_seq, plan.intervals[0].last_seq) == (executed.last_seq - 1, executed.last_seq)
     for wanted, refusal in (("5", "has landed"), ("9-5", "the GTID set is empty")):
         with pytest.raises(Usage, match=refusal):
             stream.plan(RunRequest(gtid_set=GtidSet.parse(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:{wanted}")))

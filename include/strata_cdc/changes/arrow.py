@@ -20,7 +20,7 @@ from strata_cdc.schema.model.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from strata_cdc.schema.model.definition import Column, TableDefinition
 
@@ -151,24 +151,15 @@ ARROW_TYPES: Final[dict[TypeKind, Callable[[ColumnType], pa.DataType]]] = {
 """The Arrow type of each column type."""
 
 
-def change_schema(definition: TableDefinition, columns: Sequence[str] | None = None) -> pa.Schema:
+def change_schema(definition: TableDefinition) -> pa.Schema:
     """The schema of a table's changes: the columns of the after image, `_before`, then `ROW_FIELDS`.
 
     A MySQL column may have the name of one of those: distinguish them by their position. `tables/` renames them.
-
-    Args:
-        definition: The version that decodes the rows.
-        columns: Names of the wanted columns, in any order; None for all. The schema keeps the table's order.
     """
-    images = image_fields(definition, columns)
+    images = image_fields(definition)
     return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
 
 
-def image_fields(definition: TableDefinition, columns: Sequence[str] | None = None) -> list[pa.Field]:
+def image_fields(definition: TableDefinition) -> list[pa.Field]:
     """One field for each column of an image, nullable because partial images lack columns."""
-    wanted = None if columns is None else {name.casefold() for name in columns}
-    return [
-        pa.field(column.name, arrow_type(column))
-        for column in definition.columns
-        if wanted is None or column.name.casefold() in wanted
-    ]
+    return [pa.field(column.name, arrow_type(column)) for column in definition.columns]

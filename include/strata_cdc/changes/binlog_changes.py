@@ -5,7 +5,6 @@ transactions come from (`binlog/sources/`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -23,7 +22,6 @@ from strata_cdc.changes.port import Watermark
 from strata_cdc.changes.windows import FlushPace, read_windows
 from strata_cdc.errors import StreamHoleError
 from strata_cdc.schema.history.stream_positions import AtSeq
-from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,12 +38,13 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.landing.prepared import PreparedPlacement
     from strata_cdc.schema.history.historian import History
+    from strata_cdc.schema.model.definition import TableName
 
 _NONE: Final = np.zeros(0, np.int64)
 
 
 def read_slice(
-    slice_: Slice, columns: Mapping[TableName, frozenset[str]] | None = None, near: Near | None = None
+    slice_: Slice, columns: frozenset[str] | None = None, near: Near | None = None
 ) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
     """The rows of a slice of a landed segment, as `ReadSlice`.
 
@@ -107,7 +106,7 @@ class BinlogRows:
             wanted.lookup,
             wanted=wanted.tables,
             on_mismatch=OnMismatch.FAIL,
-            columns=_SameColumns(wanted.columns),
+            columns=wanted.columns,
         )
         self._pace = FlushPace(wanted.limits)
 
@@ -140,24 +139,6 @@ class BinlogRows:
         windows = read_windows(binlog, ranges, chain, self._pace)
         blocks = RowReader(binlog, self._plans).read_blocks(windows)
         return decode_blocks(blocks, binlog.name)
-
-
-class _SameColumns(Mapping[TableName, frozenset[str]]):
-    """The same columns of every table."""
-
-    def __init__(self, columns: frozenset[str] | None) -> None:
-        self._columns = columns
-
-    def __getitem__(self, table: TableName) -> frozenset[str]:
-        if self._columns is None:
-            raise KeyError(table)
-        return self._columns
-
-    def __iter__(self) -> Iterator[TableName]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0 if self._columns is None else 1
 
 
 class _DecodedPart(Struct, frozen=True):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from strata_cdc.changes.batch import CorruptRow, build_batch
 from strata_cdc.changes.block_parts import parts_of
 from strata_cdc.changes.blocks import RowBlock, RowReader
-from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
+from strata_cdc.changes.decode_plans import DecodePlans
 from strata_cdc.changes.faults import FaultKind
 from strata_cdc.changes.port import VALUE_FAULTS, ChangeBatch, QuarantinedRows, TableVersion, Watermark, placed
 from strata_cdc.changes.windows import read_windows
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from strata_cdc.changes.decode_plans import DecodePlan
     from strata_cdc.changes.plan import PlannedVersion, Slice
     from strata_cdc.changes.port import Decoded, Hole, Near
-    from strata_cdc.schema.model.definition import TableName
 
 
 _ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
@@ -50,8 +49,7 @@ def decode_slice(
     slice_: Slice,
     binlog: BinlogFile,
     *,
-    on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
-    columns: Mapping[TableName, frozenset[str]] | None = None,
+    columns: frozenset[str] | None = None,
     near: Near | None = None,
 ) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
     """Decodes the rows of a slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
@@ -61,21 +59,18 @@ def decode_slice(
     Args:
         slice_: What to decode.
         binlog: The slice's segment, open.
-        on_mismatch: What to do if a TABLE_MAP contradicts the version.
-        columns: Names (lower case) of the wanted columns, for tables of which not all columns are wanted.
+        columns: Names (lower case) of the wanted columns; None for all.
         near: Gives the versions next to that of a table, which only errors name.
 
     Raises:
         CorruptEventError: An event contradicts itself, so it is not known where its rows are. Raised after the rows
             before it, with file, offset, table and GTID as far as they are known.
-        SchemaMismatchError: Map and version disagree, and the policy is to fail.
         UnsupportedEventError: An event or a charset is not supported.
     """
     versions = {table.name: _version(table, near) for table in slice_.tables}
     plans = DecodePlans(
         lambda name, _: versions.get(name),
         wanted=versions.__contains__,
-        on_mismatch=on_mismatch,
         columns=columns,
     )
     blocks = RowReader(binlog, plans).read_blocks(read_windows(binlog, slice_.ranges()))

@@ -26,7 +26,7 @@ from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from strata_cdc.binlog.events.model import TableMap
     from strata_cdc.binlog.kernels.arrays import Ints
@@ -87,7 +87,7 @@ class DecodePlans:
         lookup: Returns versions; None to decode by the TABLE_MAPs alone.
         wanted: Which tables to decode; system databases never are.
         on_mismatch: What to do if a TABLE_MAP contradicts the version.
-        columns: Names (lower case) of the wanted columns, for tables of which not all columns are wanted.
+        columns: Names (lower case) of the wanted columns; None for all.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class DecodePlans:
         *,
         wanted: Callable[[TableName], bool],
         on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
-        columns: Mapping[TableName, frozenset[str]] | None = None,
+        columns: frozenset[str] | None = None,
     ) -> None:
         self._lookup = lookup
         self._wanted = wanted
         self._on_mismatch = on_mismatch
-        self._columns = columns or {}
+        self._columns = columns
         self._made: dict[tuple[TableName, bytes, int | None], MapPlan] = {}
         self._refused: set[tuple[TableName, str]] = set()
 
@@ -149,7 +149,7 @@ class DecodePlans:
         return _counted(table_map, _unknown_lengths(name) if is_decoded else None)
 
     def _plan(self, name: TableName, table_map: TableMap, version: TableVersion) -> MapPlan:
-        definition, wanted = version.definition, self._columns.get(name)
+        definition, wanted = version.definition, self._columns
         differences = disagreements(definition, table_map)
         complete = with_fractions(table_map, definition)
         if not differences:

@@ -232,7 +232,7 @@ def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[lis
     can come again, and what cannot."""
     versions: dict[TableName, int] = {}
     notes = {(note.interval_start, note.table): note for note in PublishedLedger(engine).list(source.name)}
-    begins = {interval.start: interval.first_seq for interval in IntervalLedger(engine).all(source.name)}
+    begins = {interval.start: interval.after_seq for interval in IntervalLedger(engine).all(source.name)}
     again: list[TableInterval] = []
     lost: list[TableInterval] = []
     for entry in TableIntervalLedger(engine).select(source.name, _KEPT):

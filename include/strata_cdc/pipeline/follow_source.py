@@ -57,7 +57,6 @@ def follow_source(
     pace: FollowPace,
     ended: Event,
     show: Callable[[Round], None],
-    now: Callable[[], int] = now_micros,
     keep: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Runs until `ended` is set; a run that has begun is finished.
@@ -70,7 +69,6 @@ def follow_source(
         pace: How often.
         ended: Set to end it.
         show: Called after each run.
-        now: The time, microseconds UTC.
         keep: Called after each run with the seconds that are left until the next one: does some upkeep.
 
     Raises:
@@ -84,13 +82,13 @@ def follow_source(
         try:
             report = run()
         except Transient as error:
-            show(Round(now(), time.monotonic() - began, problem=error.facts()))
+            show(Round(now_micros(), time.monotonic() - began, problem=error.facts()))
             ended.wait(pause)
             pause = min(2 * pause, max(pace.longest_pause, pace.every))
             continue
         pause = pace.every
         withheld = _what_is_withheld(report, withheld)
-        show(_round_of(report, withheld, now(), time.monotonic() - began))
+        show(_round_of(report, withheld, now_micros(), time.monotonic() - began))
         keep(max(0.0, began + pace.every - time.monotonic()))
         ended.wait(max(0.0, began + pace.every - time.monotonic()))
     if withheld is not None:

@@ -197,7 +197,7 @@ def _source_status(
         behind_seconds=max(0.0, (now - max(newest.end, until)) / 1e6) if newest else 0.0,
         unowned=0
         if is_idle
-        else max(0, stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed)),
+        else max(0, stream.last_seq - sum(interval.last_seq - interval.after_seq for interval in closed)),
         gone=max(0, owned - stream.last_seq),
         uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
         owed_since=min((total.first_start for total in totals if total.state is IntervalState.PENDING), default=0),

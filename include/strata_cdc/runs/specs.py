@@ -3,7 +3,7 @@ Not here: the steps themselves; anything heavy (Airflow parses what it imports).
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from strata_cdc.clock import from_micros
 from strata_cdc.config.engines import EngineChoice  # noqa: TC001  likewise
@@ -22,11 +22,11 @@ class TimeSpan(Struct, frozen=True, order=True):
 
 
 class Interval(Struct, frozen=True):
-    """A span that owns transactions: those with first_seq < seq <= last_seq."""
+    """A span that owns transactions: those with after_seq < seq <= last_seq."""
 
     start: int
     end: int
-    first_seq: int
+    after_seq: int = field(name="first_seq")
     """Ordinal of the last transaction before the interval."""
     last_seq: int
     gtid_executed: str

@@ -132,7 +132,7 @@ class ChangesReader(DataSourceReader):
         if planned_slice is None:
             return
         own = frozenset(own_name(name).lower() for name in own_columns(self._schema))
-        for step in read_slice(planned_slice, {table.name: own for table in planned_slice.tables}):
+        for step in read_slice(planned_slice, own):
             if not isinstance(step, ChangeBatch):
                 # Rows that a run would withhold, or rows that are not in the log.
                 raise step.error

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class ClosedInterval(Struct, frozen=True):
-    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, or is part of a longer one
+    """The marks of one interval: it owns the transactions with after_seq < seq <= last_seq, or is part of a longer one
     that does."""
 
     source: str
     start: int
     """Microseconds UTC."""
     end: int
-    first_seq: int
+    after_seq: int
     last_seq: int
     gtid_executed: str
     """What the stream had executed at the interval's end."""
@@ -44,7 +44,7 @@ class OwnedRun(Struct, frozen=True):
     """Microseconds UTC."""
     end: int
     """Exclusive."""
-    first_seq: int
+    after_seq: int
     """The last transaction before them."""
     last_seq: int
 
@@ -166,7 +166,7 @@ class IntervalLedger(Ledger):
                     source=interval.source,
                     start_at=interval.start,
                     end_at=interval.end,
-                    first_seq=interval.first_seq,
+                    first_seq=interval.after_seq,
                     last_seq=interval.last_seq,
                     gtid_executed=interval.gtid_executed,
                     closed_at=interval.closed_at,

@@ -139,10 +139,12 @@ class MergeLedger(Ledger):
             if _rows(connection, quarantine_decision, first, last) or not _are_settled(entries, len(stored), is_wanted):
                 return False
             marks = replace(
-                last, start=first.start, first_seq=first.first_seq, closed_at=max(row.closed_at for row in stored)
+                last, start=first.start, after_seq=first.after_seq, closed_at=max(row.closed_at for row in stored)
             )
             _replace(connection, closed_interval, first, last, [_of_marks(marks)])
-            _replace(connection, table_interval, first, last, _merged(first.start, entries, _TABLE_KEY, _merged_pieces))
+            _replace(
+                connection, table_interval, first, last, _merged(first.start, entries, _TABLE_KEY, _merged_entries)
+            )
             notes = _merged(
                 first.start, _rows(connection, published_interval, first, last), ("table_name",), _merged_notes
             )
@@ -268,7 +270,7 @@ def _of_marks(marks: ClosedInterval) -> dict[str, Any]:
     return dict(zip(closed_interval.c.keys(), astuple(marks), strict=True))
 
 
-def _merged_pieces(rows: list[sa.Row[Any]]) -> dict[str, Any]:
+def _merged_entries(rows: list[sa.Row[Any]]) -> dict[str, Any]:
     return {
         "rows": sum(row.rows for row in rows),
         "published_rows": sum(row.published_rows for row in rows),

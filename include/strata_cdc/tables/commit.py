@@ -45,7 +45,7 @@ class OwnedSpan(Struct, frozen=True):
 
     end: int
     """End of the interval (microseconds UTC, exclusive)."""
-    first_seq: int
+    after_seq: int
     """Ordinal of the last transaction before the interval."""
     last_seq: int
 
@@ -218,7 +218,7 @@ class _Publication(Struct, frozen=True):
         with its neighbours after the run was planned."""
         if self.span is None:
             return
-        first, last = self.span.first_seq, self.span.last_seq
+        first, last = self.span.after_seq, self.span.last_seq
         bounds = table.bounds("_seq", first, last)
         others = former.keys() - bounds.keys()
         is_of_others = bool(others) and not others.isdisjoint(table.bounds("_seq"))

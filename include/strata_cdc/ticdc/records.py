@@ -73,9 +73,9 @@ class RecordBlocks:
         raise StopIteration
 
 
-def first_bytes(file: FeedFile, count: int = 4096) -> bytes:
+def first_bytes(file: FeedFile) -> bytes:
     """The first bytes of a file, or all of it."""
-    with closing(_contents(file, count)) as contents:
+    with closing(_contents(file, 4096)) as contents:
         return next(contents, b"")
 
 

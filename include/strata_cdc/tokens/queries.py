@@ -32,19 +32,6 @@ _POLL_SECONDS: Final = 0.05
 _SYNTAX: Final = frozenset({1064, 1193})
 
 
-class DriverCursor(Protocol):
-    """The used methods of a driver's cursor (PEP 249)."""
-
-    def execute(self, query: str, args: Sequence[object] = ..., /) -> object:
-        """Runs a statement."""
-
-    def fetchall(self) -> Any:
-        """All rows."""
-
-    def close(self) -> None:
-        """Closes the cursor."""
-
-
 class Connection(Protocol):
     """A connection of PyMySQL, mysqlclient, or another driver with `%s` for arguments."""
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
 _PREPARED = struct.Struct("<xIHH")
 """After the zero: number of the statement, columns, parameters (manual, "COM_STMT_PREPARE Response")."""
-_HEADER_BYTES = 4
 
 
 class ResultColumn(Struct, frozen=True):

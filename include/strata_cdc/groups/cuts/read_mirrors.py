@@ -101,8 +101,8 @@ def _has_changed(engine: sa.Engine, source: Source, table: TableName, after: int
     states = {owner(start): state for start, state in with_rows.items()}
     partly = []
     for interval in marks:
-        if after < interval.last_seq and interval.first_seq < until and interval.start in states:
-            is_inside = after <= interval.first_seq and interval.last_seq <= until
+        if after < interval.last_seq and interval.after_seq < until and interval.start in states:
+            is_inside = after <= interval.after_seq and interval.last_seq <= until
             if is_inside or states[interval.start] is not IntervalState.PUBLISHED:
                 return True
             partly.append(interval)

@@ -60,8 +60,8 @@ class Published:
         # After them: intervals may become one meanwhile, and then this one has what was withheld of each.
         marks = IntervalLedger(engine).all(source)
         owner = owners(marks)
-        closed = [interval for interval in marks if interval.last_seq > interval.first_seq]
-        self._closed = sorted(closed, key=lambda interval: interval.first_seq)
+        closed = [interval for interval in marks if interval.last_seq > interval.after_seq]
+        self._closed = sorted(closed, key=lambda interval: interval.after_seq)
         self._uncounted = frozenset(map(owner, uncounted))
         self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
         for part in withheld:
@@ -94,8 +94,8 @@ class Published:
         # After every interval that ends at `seq` or before it.
         at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         for interval in self._closed[at:]:
-            if interval.first_seq > seq:
-                return MirrorReach(seq, f"transactions {seq + 1} to {interval.first_seq} are in no closed interval")
+            if interval.after_seq > seq:
+                return MirrorReach(seq, f"transactions {seq + 1} to {interval.after_seq} are in no closed interval")
             if interval.start in self._uncounted:
                 return MirrorReach(seq, "the rows of an interval are not counted yet; the next run does")
             state = withheld.get(interval.start)
@@ -112,7 +112,7 @@ class Published:
     def has_changes(self, table: TableName, after: int, until: int) -> bool:
         """Whether changes of a table may be published in the transactions after < seq <= until; all that these have of
         it are published."""
-        last = bisect_left(self._closed, until, key=lambda interval: interval.first_seq)
+        last = bisect_left(self._closed, until, key=lambda interval: interval.after_seq)
         if not last or self._closed[last - 1].last_seq <= after:
             return False
         with self._asking:
@@ -131,7 +131,7 @@ class Published:
         at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         if at == len(self._closed):
             return _AFTER_ALL
-        return self._closed[at].last_seq if self._closed[at].first_seq <= seq else self._closed[at].first_seq
+        return self._closed[at].last_seq if self._closed[at].after_seq <= seq else self._closed[at].after_seq
 
     def discarded(self, table: TableName, first: int, last: int) -> str | None:
         """Words for a table's changes that were discarded in intervals with first <= start <= last; None if none."""

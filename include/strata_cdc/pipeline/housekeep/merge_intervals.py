@@ -127,16 +127,9 @@ def merge_steps(
         yield _delete_merged(source, ledger, done, limits.log_hours)
 
 
-def planned_merges(
-    source: Source,
-    engine: sa.Engine,
-    *,
-    limits: IntervalMergeLimits = IntervalMergeLimits(),
-    now: Callable[[], int] = now_micros,
-    scope: MergeScope = MergeScope.SHORT,
-) -> Iterator[MergeStep]:
+def planned_merges(source: Source, engine: sa.Engine, *, scope: MergeScope = MergeScope.SHORT) -> Iterator[MergeStep]:
     """What `merge_steps` would merge; nothing is changed."""
-    for merger in _mergers(source, engine, limits, now(), scope=scope):
+    for merger in _mergers(source, engine, IntervalMergeLimits(), now_micros(), scope=scope):
         yield from merger.planned()
 
 
@@ -201,7 +194,7 @@ class _Merger:
             if not (candidate.is_settled and is_short) or self._is_needed(interval, runs, before):
                 groups.append([])
                 continue
-            follows = last is None or (last.end, last.last_seq) == (interval.start, interval.first_seq)
+            follows = last is None or (last.end, last.last_seq) == (interval.start, interval.after_seq)
             is_alike = all(states.get(name, state) == state for name, state in candidate.states.items())
             if groups[-1] and not (follows and is_alike and rows + candidate.rows <= self._limits.rows):
                 groups.append([])
@@ -219,7 +212,7 @@ class _Merger:
     def _is_wanted(self, group: Sequence[MergeCandidate]) -> Callable[[str, str], bool]:
         """Whether a table would be published in the interval that a group becomes."""
         first, last = group[0].interval, group[-1].interval
-        whole = Interval(first.start, last.end, first.first_seq, last.last_seq, last.gtid_executed)
+        whole = Interval(first.start, last.end, first.after_seq, last.last_seq, last.gtid_executed)
         since = self._source.settings.owed_since_micros
         wanted, left_out = self._wanted
 

@@ -215,7 +215,7 @@ class _Need:
         owners = []
         following = first
         for interval in self._intervals[bisect_left(self._lasts, first) :]:
-            if interval.first_seq >= following or following > last:
+            if interval.after_seq >= following or following > last:
                 break
             owners.append(interval)
             following = max(following, interval.last_seq + 1)

@@ -35,7 +35,7 @@ class LeftOut:
     def has(self, table: TableName, interval: Interval) -> bool:
         """Whether all that a table was in an interval is a copy. A table that the settings name without a pattern is
         never a copy."""
-        return str(table) not in self._spelled and self._copies.holds_all(table, interval.first_seq, interval.last_seq)
+        return str(table) not in self._spelled and self._copies.holds_all(table, interval.after_seq, interval.last_seq)
 
     def ranges(self, owning_after: Callable[[int], Sequence[Interval]]) -> dict[tuple[str, str], Ranges]:
         """By database and table: in which intervals the table is excluded.
@@ -47,7 +47,7 @@ class LeftOut:
         if not begins:
             return {}
         intervals = owning_after(min(begins) - 1)
-        firsts = [interval.first_seq for interval in intervals]
+        firsts = [interval.after_seq for interval in intervals]
         lasts = [interval.last_seq for interval in intervals]
         ranges: dict[tuple[str, str], Ranges] = {}
         for table, lifetimes in self._copies.copies.items():

@@ -63,8 +63,8 @@ def _mark(time: int, owned: Sequence[Interval], seq_before: Callable[[int], int]
             return interval.last_seq
     for interval in at_or_after:
         if interval.start == time:
-            return interval.first_seq
+            return interval.after_seq
     lowest = max((interval.last_seq for interval in at_or_before), default=0)
-    highest = min((interval.first_seq for interval in at_or_after), default=None)
+    highest = min((interval.after_seq for interval in at_or_after), default=None)
     seq = max(seq_before(time), lowest)
     return seq if highest is None else min(seq, highest)

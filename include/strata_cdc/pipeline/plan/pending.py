@@ -267,10 +267,10 @@ class _Taker:
 
     def _hold_deleted(self, interval: Interval, entries: Iterable[TableInterval]) -> bool:
         """Whether an interval's transactions were deleted by age; what is pending of it is then blocked for ever."""
-        if interval.first_seq == interval.last_seq or interval.first_seq + 1 >= self._stream.first_seq:
+        if interval.after_seq == interval.last_seq or interval.after_seq + 1 >= self._stream.first_seq:
             return False
         try:
-            self._stream.segments_of(interval.first_seq + 1, interval.last_seq)
+            self._stream.segments_of(interval.after_seq + 1, interval.last_seq)
         except StreamHoleError as error:
             reason = error.facts()
             self._tables.put(
@@ -300,7 +300,7 @@ class _Taker:
             and self._by_settings(TableName(entry.database, entry.table))
         ]
         landed = self._stream.seq_before(span.end)
-        owned = sum(min(interval.last_seq, landed) - min(interval.first_seq, landed) for interval in self._owned())
+        owned = sum(min(interval.last_seq, landed) - min(interval.after_seq, landed) for interval in self._owned())
         if self._is_idle(span):
             owned = landed
         counts = {state: sum(entry.state is state for entry in left) for state in _OPEN}
@@ -348,7 +348,7 @@ class _Taker:
         """The time that intervals own. A year has a hundred thousand of them: those that follow each other are one."""
         if self._known is None:
             runs = self._marks.runs(self._source.name)
-            self._known = [Interval(run.start, run.end, run.first_seq, run.last_seq, "") for run in runs]
+            self._known = [Interval(run.start, run.end, run.after_seq, run.last_seq, "") for run in runs]
         return self._known
 
     def _existing(self, span: TimeSpan, opened: frozenset[int] | None) -> Iterator[Interval]:
@@ -390,7 +390,7 @@ class _Taker:
         name = self._source.name
         stored = self._marks.close(
             ClosedInterval(
-                name, marks.start, marks.end, marks.first_seq, marks.last_seq, marks.gtid_executed, self._now
+                name, marks.start, marks.end, marks.after_seq, marks.last_seq, marks.gtid_executed, self._now
             ),
             self._count(marks),
         )
@@ -406,7 +406,7 @@ class _Taker:
 
     def _count(self, interval: Interval) -> list[TableInterval]:
         """Every table that an interval has something of: rows, or a statement that changed or removed rows."""
-        name, first, last = self._source.name, interval.first_seq, interval.last_seq
+        name, first, last = self._source.name, interval.after_seq, interval.last_seq
         rows: dict[TableName, int] = count_rows(self._stream, first, last)
         for removal in self._schema.row_removals(name, first, last):
             rows.setdefault(removal.name, 0)
@@ -444,7 +444,7 @@ class _Taker:
         for start in former:
             interval = marks[start]
             # Of transactions that were deleted nothing is pending: that was allowed once all was published.
-            first = max(interval.first_seq, self._stream.first_seq - 1)
+            first = max(interval.after_seq, self._stream.first_seq - 1)
             here = Interval(start, interval.end, first, max(interval.last_seq, first), interval.gtid_executed)
             entries = [_as_published(entry, published.get((start, entry.full_name), 0)) for entry in self._count(here)]
             self._tables.count(self._source.name, start, entries, now=self._now)
@@ -459,15 +459,15 @@ def _as_published(entry: TableInterval, rows: int) -> TableInterval:
 
 
 def _interval(stored: ClosedInterval) -> Interval:
-    return Interval(stored.start, stored.end, stored.first_seq, stored.last_seq, stored.gtid_executed)
+    return Interval(stored.start, stored.end, stored.after_seq, stored.last_seq, stored.gtid_executed)
 
 
 def _bytes_of(stream: LandedStream, interval: Interval) -> int:
     """Landed bytes of an interval's transactions."""
     return sum(
         segment.index.record(min(interval.last_seq, segment.summary.last_seq)).end
-        - segment.index.record(max(interval.first_seq + 1, segment.summary.first_seq)).begin
-        for segment in stream.segments_of(interval.first_seq + 1, interval.last_seq)
+        - segment.index.record(max(interval.after_seq + 1, segment.summary.first_seq)).begin
+        for segment in stream.segments_of(interval.after_seq + 1, interval.last_seq)
     )
 
 

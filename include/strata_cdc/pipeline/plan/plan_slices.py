@@ -154,7 +154,7 @@ def _named(plan: RunPlan, planned: PlannedWork) -> RunPlan:
 
 def _bytes_of(interval: Interval, segment: LandedSegment) -> int:
     """Of an interval's transactions in one segment."""
-    first = segment.index.record(max(interval.first_seq + 1, segment.summary.first_seq))
+    first = segment.index.record(max(interval.after_seq + 1, segment.summary.first_seq))
     last = segment.index.record(min(interval.last_seq, segment.summary.last_seq))
     return last.end - first.begin
 
@@ -193,7 +193,7 @@ class _Draft:
     def add(self, work: Work) -> None:
         """Plans what is taken of one interval."""
         interval = work.interval
-        placement = PreparedPlacement(self._stream, interval.first_seq, interval.last_seq)
+        placement = PreparedPlacement(self._stream, interval.after_seq, interval.last_seq)
         statements = self._logged(work, placement)
         held = {**self._held(statements), **{name: why for name, why in self._failing.items() if name in work.tables}}
         counted = _Counted(work.tables)
@@ -227,7 +227,7 @@ class _Draft:
             removed=tuple(self._removed),
             statements=tuple(self._statements),
             executed_before={
-                str(interval.start): str(self._stream.executed_at(interval.first_seq)) for interval in self._intervals
+                str(interval.start): str(self._stream.executed_at(interval.after_seq)) for interval in self._intervals
             },
             breaks=self._breaks,
             history=planned.history,
@@ -240,9 +240,9 @@ class _Draft:
         """Cuts an interval's transactions for some tables; returns the rows of each that cannot be decoded."""
         stream = self._stream
         refused: dict[TableName, int] = {}
-        clock = stream.clock_at(interval.first_seq)
-        line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
-        owned = records_in_runs(stream, interval.first_seq + 1, interval.last_seq, self._is_alike(wanted))
+        clock = stream.clock_at(interval.after_seq)
+        line = Continuity(stream.record_at(interval.after_seq)[1] if interval.after_seq >= stream.first_seq else None)
+        owned = records_in_runs(stream, interval.after_seq + 1, interval.last_seq, self._is_alike(wanted))
         slices: list[Slice] = []
         for segment, records in groupby(owned, key=itemgetter(0)):
             cut = plan_slices(
@@ -336,7 +336,7 @@ class _Draft:
         interval = work.interval
         return [
             RowsRemoved(interval.start, str(removal.name), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
-            for removal in self._store.row_removals(self._source.name, interval.first_seq, interval.last_seq)
+            for removal in self._store.row_removals(self._source.name, interval.after_seq, interval.last_seq)
             if removal.name in work.tables
         ]
 

@@ -259,7 +259,7 @@ class Publication:
         """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
         name = TableName(planned.database, planned.table)
         known = self._known.get(name)
-        span = OwnedSpan(interval.end, interval.first_seq, interval.last_seq)
+        span = OwnedSpan(interval.end, interval.after_seq, interval.last_seq)
         commit = publish(self.plan.lake, self.plan.source, name, interval.start, files, known=known, span=span)
         if commit is None:
             return ()

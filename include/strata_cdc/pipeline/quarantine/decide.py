@@ -96,7 +96,7 @@ def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
     name = TableName(entry.database, entry.table)
     known = newest_commits(source.name, engine).get(name)
     interval = IntervalLedger(engine).get(source.name, entry.start)
-    span = None if interval is None else OwnedSpan(interval.end, interval.first_seq, interval.last_seq)
+    span = None if interval is None else OwnedSpan(interval.end, interval.after_seq, interval.last_seq)
     commit = publish(source.lake, source.name, name, entry.start, files, known=known, span=span)
     rows, version = (commit.rows, commit.version) if commit else (0, 0)
     _note(engine, quarantined, files, rows, version, decided.at)

@@ -344,7 +344,7 @@ def _subjects(
         if key not in lost and table.held is None:
             name = TableName(*key)
             # An interval owns the transactions after its first mark, up to and with its last.
-            seqs = (interval.first_seq + 1, interval.last_seq)
+            seqs = (interval.after_seq + 1, interval.last_seq)
             subjects.append(
                 TableSubject(
                     table=name,
@@ -446,7 +446,7 @@ def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
         # A plan of an older version, which knew that of its first interval alone.
         return []
     executed = parse_executed(interval.gtid_executed) - parse_executed(before)
-    landed = interval.last_seq - interval.first_seq
+    landed = interval.last_seq - interval.after_seq
     if executed.count() <= landed or isinstance(executed, DomainSet):
         return []
     return [

@@ -36,7 +36,7 @@ def crossed_rows(plan: RunPlan, interval: Interval, decoded: Decoded) -> Iterato
     if not any(has_rows(planned_slice.segment) for planned_slice in mine):
         yield from _of_binlog(decoded, interval)
         return
-    for total in crossed_in(mine, interval.first_seq + 1, interval.last_seq):
+    for total in crossed_in(mine, interval.after_seq + 1, interval.last_seq):
         if (total.database, total.table) in planned:
             yield _warning(full_name(total.database, total.table), total.rows, total.crossing, total.row)
 

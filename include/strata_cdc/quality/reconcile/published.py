@@ -47,12 +47,12 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
     intervals = _unpublished(engine, stream.source, names)
     walk = _Walk(stream, names)
     for interval in sorted(
-        IntervalLedger(engine).all(stream.source), key=lambda interval: (interval.first_seq, interval.last_seq)
+        IntervalLedger(engine).all(stream.source), key=lambda interval: (interval.after_seq, interval.last_seq)
     ):
-        if interval.first_seq >= last_seq:
+        if interval.after_seq >= last_seq:
             break
-        walk.unowned(interval.first_seq)
-        walk.owned(interval.first_seq, interval.last_seq, intervals.get(interval.start))
+        walk.unowned(interval.after_seq)
+        walk.owned(interval.after_seq, interval.last_seq, intervals.get(interval.start))
     walk.unowned(last_seq)
     return walk.reach(last_seq)
 

@@ -24,11 +24,6 @@ class Quadrant(StrEnum):
     NEW_OLD = "new data, old schema"
     NEW_NEW = "new data, new schema"
 
-    @property
-    def is_crossed(self) -> bool:
-        """Whether the data are of another schema than the valid one."""
-        return self in {Quadrant.OLD_NEW, Quadrant.NEW_OLD}
-
 
 class DdlKind(StrEnum):
     """A kind of DDL as far as it differs in what it does to rows, in the words of TiDB."""
