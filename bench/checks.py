@@ -19,7 +19,7 @@ from bench.timing import Run, python, run
 from bench.workloads import NARROW, NARROW_ROWS, NUMBERS, make_demo
 from strata_cdc.environment import LIBRARIES
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata_cdc.quality.check.check_interval import Checking, check_interval
+from strata_cdc.quality.check_step.check_interval import Checking, check_interval
 from strata_cdc.spark_jobs.decode_slices import decode_all
 from strata_cdc.spark_jobs.session import open_local_session
 from strata_cdc.startup.spark import JOBS, SUBMIT, short_job

@@ -20,7 +20,7 @@ from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.pipeline.plan.pending import WorkChoice
 from strata_cdc.progress.compared import compared_line
-from strata_cdc.quality.check.check_interval import check_here
+from strata_cdc.quality.check_step.check_interval import check_here
 from strata_cdc.store.database import open_store
 from strata_cdc.tracking.track_schema import track_landed
 from tests.binlog.binlogs import SERVER, Binlog

@@ -23,7 +23,7 @@ from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, plann
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.pipeline.publish.publish_interval import Publication
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder, write_plan
 from strata_cdc.runs.run_plan import PlannedSlice
 from strata_cdc.schema.model.definition import TableName, definition_from_json

@@ -20,7 +20,7 @@ from strata_cdc.errors import LostTableError
 from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
 from strata_cdc.ops.lineage.versions import describe_versions
 from strata_cdc.pipeline.publish.publish_interval import PublishReport, publish_interval
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.runs.run_folder import Decoded, read_plan, write_decoded, write_plan
 from strata_cdc.runs.specs import RowsRemoved
 from strata_cdc.schema.history.sql_store import SchemaStore

@@ -9,7 +9,7 @@ import pytest
 
 WITHOUT = (
     "import strata_cdc.cli.main as main; main.build_app()",
-    "import strata_cdc.pipeline.ingest, strata_cdc.quality.check.check_interval; "
+    "import strata_cdc.pipeline.ingest, strata_cdc.quality.check_step.check_interval; "
     "import strata_cdc.pipeline.decode.decode_files, strata_cdc.cli.rows_out",
     "import strata_cdc.quality.checks.run, strata_cdc.quality.checks.own, strata_cdc.quality.checks.own_file",
 )

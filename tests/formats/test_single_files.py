@@ -11,7 +11,7 @@ import pytest
 from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.files.storage import Folder
 from strata_cdc.landing import recent
-from strata_cdc.quality.check.data_docs import JUDGED, read_judged
+from strata_cdc.quality.check_step.data_docs import JUDGED, read_judged
 from strata_cdc.quality.checks import judged
 from strata_cdc.runs import run_past
 from strata_cdc.runs.run_past import PAST, read_past

@@ -15,7 +15,7 @@ from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.housekeep import clean_runs
 from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due
 from strata_cdc.pipeline.plan.pending import RunRequest
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.runs.run_folder import DECODED, PLAN, VERDICT, read_decoded, run_folder, runs_url
 from strata_cdc.runs.run_past import PAST
 from strata_cdc.store.tables import table_interval

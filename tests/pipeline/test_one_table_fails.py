@@ -13,9 +13,9 @@ from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, plann
 from strata_cdc.pipeline.plan import pasts
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.publish import publish_interval as publishing
-from strata_cdc.quality.check import check_interval as checking
-from strata_cdc.quality.check import run_pass
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step import check_interval as checking
+from strata_cdc.quality.check_step import run_pass
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.quality.checks.names import METADATA
 from strata_cdc.schema.history.historian import History
 from strata_cdc.selection import sensitive

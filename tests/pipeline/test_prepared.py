@@ -22,7 +22,7 @@ from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.progress.status import source_status
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.quality.proof.replay import replay_source
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
 from strata_cdc.schema.model.definition import TableName

@@ -17,7 +17,7 @@ from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.pipeline.housekeep import clean_runs
 from strata_cdc.pipeline.plan.pending import RunRequest
-from strata_cdc.quality.check.check_interval import check_here
+from strata_cdc.quality.check_step.check_interval import check_here
 from strata_cdc.runs.run_folder import read_verdicts, run_folder
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome

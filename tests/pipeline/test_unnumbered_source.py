@@ -16,7 +16,7 @@ from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
 from strata_cdc.progress.status import source_status
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq

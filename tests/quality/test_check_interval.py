@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.pipeline.publish.publish_interval import publish_interval
-from strata_cdc.quality.check.check_interval import Checking, _missing_transactions, check_interval, spark_url
-from strata_cdc.quality.check.data_docs import complete_docs
+from strata_cdc.quality.check_step.check_interval import Checking, _missing_transactions, check_interval, spark_url
+from strata_cdc.quality.check_step.data_docs import complete_docs
 from strata_cdc.runs.run_folder import (
     Decoded,
     read_decoded,

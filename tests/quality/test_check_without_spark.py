@@ -14,10 +14,10 @@ from strata_cdc.files.storage import delete_file
 from strata_cdc.pipeline.decode.decode_slice import store_decoded
 from strata_cdc.pipeline.publish.publish_interval import Publication, publish_interval
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
-from strata_cdc.quality.check import data_docs
-from strata_cdc.quality.check.check_interval import CheckReport, check_interval
-from strata_cdc.quality.check.data_docs import complete_docs
-from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.quality.check_step import data_docs
+from strata_cdc.quality.check_step.check_interval import CheckReport, check_interval
+from strata_cdc.quality.check_step.data_docs import complete_docs
+from strata_cdc.quality.check_step.progress import CheckProgress
 from strata_cdc.runs.run_folder import Decoded, read_decoded, read_plan, read_verdicts, write_decoded, write_plan
 from strata_cdc.runs.run_past import EarlierTable, RunPast, write_past
 from strata_cdc.runs.verdict import IntervalVerdict

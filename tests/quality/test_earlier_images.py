@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.changes.arrow import image_fields
-from strata_cdc.quality.check.earlier_files import EarlierImages, sampling_of
+from strata_cdc.quality.check_step.compare_earlier import EarlierComparison, sampling_of
 from strata_cdc.quality.checks import earlier_images as reasons
 from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
-from strata_cdc.quality.checks.passed import Passed
+from strata_cdc.quality.checks.pass_results import PassResults
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_table
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
@@ -102,7 +102,7 @@ class World:
             tuple(PlannedTable(start, "shop", "orders", 1, 1) for start in subjects),
         )
         past = past or EarlierTable("shop", "orders")
-        work = EarlierImages(
+        work = EarlierComparison(
             self.lake,
             plan,
             Decoded(()),
@@ -111,7 +111,7 @@ class World:
             limits=reasons.SearchLimits(files=most),
         )
         tasks = [task_of(one, file, sampling_of(keys, start)) for start, one in subjects.items() for file in one.files]
-        passed = Passed.from_passes((task, pass_over(task)) for task in tasks)
+        passed = PassResults.from_files((task, pass_over(task)) for task in tasks)
         return work.compare(passed.firsts(), passed.profiles(), keys).get((NOW, str(ORDERS)))
 
     def says(self, *rows: dict[str, Any], past: EarlierTable | None = None, **more: Any) -> Any:
@@ -143,7 +143,7 @@ def test_the_verdict_says_so(world: World) -> None:
     subject = world.subject((1, [update(21, image(1, 7), image(1, 2)), delete(22, image(2)), delete(23, image(3))]))
     found = world.compare(subject)
     tasks = [task_of(subject, file) for file in subject.files]
-    passed = Passed.from_passes((task, pass_over(task)) for task in tasks)
+    passed = PassResults.from_files((task, pass_over(task)) for task in tasks)
     (failure,) = judge_table(PassEngine(passed, lambda *_: []), "now", subject, found).failures
     assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
     assert failure.message == (
@@ -412,8 +412,8 @@ def test_a_plan_without_a_past_compares_nothing(world: World) -> None:
     world.publish([insert(1, image(1))])
     subject = world.subject((1, [delete(21, image(1))]))
     tasks = [task_of(subject, file, sampling_of(None, NOW)) for file in subject.files]
-    passed = Passed.from_passes((task, pass_over(task)) for task in tasks)
+    passed = PassResults.from_files((task, pass_over(task)) for task in tasks)
     plan = RunPlan(SOURCE, "r", world.lake, (Interval(NOW, NOW + FIVE_MINUTES, 0, 99, ""),))
-    work = EarlierImages(world.lake, plan, Decoded(()), RunPast(), {NOW: [subject]})
+    work = EarlierComparison(world.lake, plan, Decoded(()), RunPast(), {NOW: [subject]})
     (found,) = work.compare(passed.firsts(), passed.profiles(), None).values()
     assert numbers(found) == (0, 0, {reasons.UNPLANNED: 1})

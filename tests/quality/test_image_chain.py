@@ -20,7 +20,7 @@ from strata_cdc.quality.checks.before_after import Edges, broken_between
 from strata_cdc.quality.checks.kept_edges import MOST_BYTES
 from strata_cdc.quality.checks.one_pass import PassBuffers, pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
-from strata_cdc.quality.checks.passed import Passed
+from strata_cdc.quality.checks.pass_results import PassResults
 from strata_cdc.quality.checks.profile import EXAMPLES
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
@@ -82,7 +82,7 @@ def passed(
     tasks = [task_of(subject, file) for file in files]
     buffers = PassBuffers()  # of one file after the other, as in a thread
     passes = [(task, pass_over(task, buffers)) for task in tasks]
-    engine = PassEngine(Passed.from_passes(passes, most_bytes), lambda *_: [])
+    engine = PassEngine(PassResults.from_files(passes, most_bytes), lambda *_: [])
     judge_interval(engine, "shop", INTERVAL, "now", [subject])
     (found,) = (one.found for suite in engine.suites for one in suite.rules if one.rule.chain is not None)
     assert [json.loads(example.text)["_seq"] for example in found.examples] == sorted(

@@ -16,8 +16,8 @@ from strata_cdc.config.settings import load_settings
 from strata_cdc.files.storage import content_digest
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata_cdc.quality.check.check_interval import Checking, check_interval
-from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.quality.check_step.check_interval import Checking, check_interval
+from strata_cdc.quality.check_step.progress import CheckProgress
 from strata_cdc.quality.checks import earlier_images as reasons
 from strata_cdc.runs.run_folder import read_decoded, read_verdicts, run_folder, write_decoded
 from tests.spark_session import spark

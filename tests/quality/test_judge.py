@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from strata_cdc.changes.arrow import image_fields
 from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
-from strata_cdc.quality.checks.passed import Passed
+from strata_cdc.quality.checks.pass_results import PassResults
 from strata_cdc.quality.checks.rules import Rule, StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
 from strata_cdc.quality.checks.spark_frames import frame_of
@@ -198,7 +198,7 @@ def by_pass(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalV
 
     tasks = [task_of(one, file) for one in subjects for file in one.files]
     return judge_interval(
-        PassEngine(Passed.from_passes((task, pass_over(task)) for task in tasks), own), "shop", 0, "now", subjects
+        PassEngine(PassResults.from_files((task, pass_over(task)) for task in tasks), own), "shop", 0, "now", subjects
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.quality.checks.before_after import Edges
 from strata_cdc.quality.checks.kept_edges import FileEdges, KeptEdges
-from strata_cdc.quality.checks.passed import Between
+from strata_cdc.quality.checks.pass_results import Between
 from tests.disks import no_file_above
 
 KEYS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20), max_size=30, unique=True)

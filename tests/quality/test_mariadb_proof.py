@@ -18,7 +18,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.quality.proof.replay import replay_source
 from strata_cdc.runs.run_folder import read_decoded, read_verdicts, run_folder
 from strata_cdc.runs.verdict import Severity

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import image_fields
 from strata_cdc.files.storage import content_digest
-from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.quality.check.run_pass import pass_in_spark
+from strata_cdc.quality.check_step.progress import CheckProgress
+from strata_cdc.quality.check_step.run_pass import pass_in_spark
 from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
-from strata_cdc.quality.checks.passed import Passed
+from strata_cdc.quality.checks.pass_results import PassResults
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
@@ -251,9 +251,9 @@ def mutated(folder: Path, name: str, parts: int = 1) -> TableSubject:
     return judged(folder, f"{name} {parts}", MUTATIONS[name][0](story()), parts)
 
 
-def passed(subjects: Sequence[TableSubject]) -> Passed:
+def passed(subjects: Sequence[TableSubject]) -> PassResults:
     tasks = [task_of(one, file) for one in subjects for file in one.files]
-    return Passed.from_passes((task, pass_over(task)) for task in tasks)
+    return PassResults.from_files((task, pass_over(task)) for task in tasks)
 
 
 def by_pass(*subjects: TableSubject) -> list[Failure]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.quality.check.check_interval import check_interval
-from strata_cdc.quality.check.data_docs import write_docs
+from strata_cdc.quality.check_step.check_interval import check_interval
+from strata_cdc.quality.check_step.data_docs import write_docs
 from strata_cdc.quality.checks.data_docs import without_other_hosts
 from tests.browser import open_browser
 from tests.quality.checked_run import RUN, write_run

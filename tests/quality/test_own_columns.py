@@ -9,7 +9,7 @@ import pytest
 
 from strata_cdc.cli.main import run
 from strata_cdc.errors import SettingsError, Usage
-from strata_cdc.quality.check.own_at_versions import (
+from strata_cdc.quality.check_step.own_at_versions import (
     TableHistory,
     read_history,
     refuse_unknown_versions,

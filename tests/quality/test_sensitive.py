@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from strata_cdc.quality.check.check_interval import Checking, check_interval
+from strata_cdc.quality.check_step.check_interval import Checking, check_interval
 from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.sensitive import MASK, Sensitive
 from strata_cdc.runs.run_folder import read_verdicts, run_folder

@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 120
 SLOTS = 2
 """Of each worker."""
-USED = "import pandas, pyarrow.parquet, strata_cdc.pipeline.decode.decode_slice, strata_cdc.quality.check.run_pass"
+USED = "import pandas, pyarrow.parquet, strata_cdc.pipeline.decode.decode_slice, strata_cdc.quality.check_step.run_pass"
 """Of Python's modules, by tasks."""
 UNUSED = (
     "cryptography", "deltalake", "fastapi", "jinja2", "numpy/f2py", "numpy/typing", "pandas/tests", "pyarrow/include",

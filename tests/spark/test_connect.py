@@ -19,7 +19,7 @@ from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.files.storage import Folder
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
-from strata_cdc.quality.check.check_interval import check_here
+from strata_cdc.quality.check_step.check_interval import check_here
 from strata_cdc.runs.run_folder import DECODED, read_decoded, read_verdicts
 from strata_cdc.startup.spark import JOBS, short_job, submit_environment
 from tests.airflow.pipeline import Pipeline, make_account

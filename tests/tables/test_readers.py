@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.fs import DeltaStorageHandler
 
-from strata_cdc.quality.check.check_interval import spark_url
+from strata_cdc.quality.check_step.check_interval import spark_url
 from strata_cdc.schema.model.definition import fold_name
 from strata_cdc.tables.commit import publish
 from strata_cdc.tables.continued import CONTINUES

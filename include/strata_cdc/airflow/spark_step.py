@@ -30,7 +30,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import LakeUnavailableError, Permanent, RunClearedError, Transient, Usage
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
-from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.quality.check_step.progress import CheckProgress
 from strata_cdc.runs.spark_output import is_progress, is_report, job_failure, pages_of
 from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.startup.spark import JOBS, SUBMIT, TASK_VARIABLE, how_to_fix, mixed_spark, needed_by_spark, short_job

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.quality.check.own_at_versions import CheckedRule, CheckedTable
-    from strata_cdc.quality.check.progress import CheckProgress
+    from strata_cdc.quality.check_step.own_at_versions import CheckedRule, CheckedTable
+    from strata_cdc.quality.check_step.progress import CheckProgress
     from strata_cdc.runs.verdict import IntervalVerdict
 
 _BAR_SECONDS = 0.2
@@ -56,7 +56,7 @@ def check(
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
     from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.publish.publish_interval import in_quarantine
-    from strata_cdc.quality.check.data_docs import complete_docs
+    from strata_cdc.quality.check_step.data_docs import complete_docs
     from strata_cdc.runs.run_folder import run_folder
 
     configured = source_of(source)
@@ -94,7 +94,7 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
 
 def _show_table(source: Source, table: str, *, as_json: bool) -> int:
     """Shows what would be checked of a table; exit code 2 if something is wrong with the user's expectations of it."""
-    from strata_cdc.quality.check.own_at_versions import what_is_checked
+    from strata_cdc.quality.check_step.own_at_versions import what_is_checked
     from strata_cdc.store.database import OnMissing, open_store
 
     engine = open_store(source.store_url, OnMissing.EMPTY)
@@ -139,7 +139,7 @@ def _listed(versions: Sequence[int]) -> str:
 @contextmanager
 def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
     """A bar of the rows that are judged, on a terminal."""
-    from strata_cdc.quality.check.progress import CheckProgress
+    from strata_cdc.quality.check_step.progress import CheckProgress
 
     console = Terminal(stderr=True)
     columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[counts]}"), TimeElapsedColumn())

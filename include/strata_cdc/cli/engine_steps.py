@@ -1,7 +1,7 @@
 """The two steps of a run that Spark may do, for the commands: decode and check; by this machine's spark-submit, whose
 output becomes progress and errors.
-Not here: which engine does them (`config/engines.py`), the steps themselves (`pipeline/decode/`, `quality/check/`),
-starting Spark (`startup/spark.py`), Airflow's way (`airflow/spark_step.py`)."""
+Not here: which engine does them (`config/engines.py`), the steps themselves (`pipeline/decode/`,
+`quality/check_step/`), starting Spark (`startup/spark.py`), Airflow's way (`airflow/spark_step.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strata_cdc.errors import ChecksFailedError, Usage
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE
-from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.quality.check_step.progress import CheckProgress
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
 from strata_cdc.runs.spark_output import is_report, job_failure
 from strata_cdc.runs.specs import DecodeReport

@@ -41,7 +41,7 @@ from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.pipeline.publish.publish_interval import Publication, PublishedTable, TableOutcome
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.quality.check.own_at_versions import refuse_unknown_versions
+from strata_cdc.quality.check_step.own_at_versions import refuse_unknown_versions
 from strata_cdc.quality.checks.own import read_own_checks
 from strata_cdc.runs.run_folder import read_plan, run_folder
 from strata_cdc.schema.live.engine import ReadingMoment

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.follow.update_mirrors import MirrorReport
     from strata_cdc.pipeline.ingest import LandStepReport
     from strata_cdc.pipeline.publish.publish_interval import PublishReport
-    from strata_cdc.quality.check.check_interval import CheckReport
+    from strata_cdc.quality.check_step.check_interval import CheckReport
     from strata_cdc.runs.specs import DecodeReport, PlanReport
     from strata_cdc.runs.verdict import IntervalVerdict
     from strata_cdc.schema.tracker.stream import TrackReport
@@ -142,7 +142,7 @@ def _decode_here() -> Callable[..., DecodeReport | None]:
 
 
 def _check_here() -> Callable[..., CheckReport | None]:
-    from strata_cdc.quality.check.check_interval import check_here
+    from strata_cdc.quality.check_step.check_interval import check_here
 
     return check_here
 

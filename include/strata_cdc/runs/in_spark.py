@@ -1,5 +1,5 @@
 """A function over a list of values in Spark's tasks, by the DataFrame API alone, which Spark Connect has, too.
-Not here: the session (`spark_jobs/session.py`), what the tasks do (`pipeline/decode/`, `quality/check/`)."""
+Not here: the session (`spark_jobs/session.py`), what the tasks do (`pipeline/decode/`, `quality/check_step/`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What the checks found: the newest intervals of a source, and one of them table by table.
-Not here: reaching a verdict (`quality/checks/`), Great Expectations' own pages (`quality/check/data_docs.py`)."""
+Not here: reaching a verdict (`quality/checks/`), Great Expectations' own pages (`quality/check_step/data_docs.py`)."""
 
 from __future__ import annotations
 

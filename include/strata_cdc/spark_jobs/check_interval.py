@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from strata_cdc.errors import StrataError, Transient
-from strata_cdc.quality.check.check_interval import Checking, check_interval
-from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS
-from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.quality.check.run_pass import SMALL_BYTES
+from strata_cdc.quality.check_step.check_interval import Checking, check_interval
+from strata_cdc.quality.check_step.compare_earlier import DEFAULT_KEYS
+from strata_cdc.quality.check_step.progress import CheckProgress
+from strata_cdc.quality.check_step.run_pass import SMALL_BYTES
 from strata_cdc.spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from strata_cdc.spark_jobs.lifeline import end_with_task
 from strata_cdc.spark_jobs.session import open_session

@@ -1,5 +1,6 @@
 """Pins staged files by size and digest: what is checked, kept and published has the same bytes as what was decoded.
-Not here: writing them (`write.py`), what a difference means for the interval (`quality/check/check_interval.py`)."""
+Not here: writing them (`write.py`), what a difference means for the interval
+(`quality/check_step/check_interval.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Data Docs of runs as pages of Airflow's api-server, for those who are logged in and may see plugins.
-Not here: making them (`strata_cdc.quality.check.data_docs`), the link to them (`airflow/docs_link.py`).
+Not here: making them (`strata_cdc.quality.check_step.data_docs`), the link to them (`airflow/docs_link.py`).
 
 Every Airflow process imports this file; what serves pages is imported with the first request.
 """
@@ -49,7 +49,7 @@ def page_of(source: str, run: str, page: str) -> bytes:
         raise Usage("there is no such page", source=source)
     # The api-server loads Arrow only if somebody reads a page.
     folder = importlib.import_module("strata_cdc.runs.run_folder").run_folder(settings.lake, source, run)
-    made = importlib.import_module("strata_cdc.quality.check.data_docs")
+    made = importlib.import_module("strata_cdc.quality.check_step.data_docs")
     read = importlib.import_module("strata_cdc.files.storage").read_file
     url = f"{folder.url}/{made.DOCS}/{'/'.join(parts)}"
     content = read(url)

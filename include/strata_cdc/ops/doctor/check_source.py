@@ -29,7 +29,7 @@ from strata_cdc.ops.doctor.check_settings import judge_settings
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_merges, check_own, check_patterns
 from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
 from strata_cdc.pipeline.plan.closable import is_ahead
-from strata_cdc.quality.check.own_at_versions import mistakes_of_file
+from strata_cdc.quality.check_step.own_at_versions import mistakes_of_file
 from strata_cdc.schema.live.grants import PARTIAL_REVOKES, Grants
 from strata_cdc.schema.live.names import ServerTables
 from strata_cdc.selection.sensitive import unmatched_columns

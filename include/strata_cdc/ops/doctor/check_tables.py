@@ -1,6 +1,6 @@
 """Checks what the settings have about tables: whether patterns match any, and users' own expectations of them.
 Not here: the server's settings and grants (`check_settings.py`, `check_grants.py`), running checks
-(`quality/check/`)."""
+(`quality/check_step/`)."""
 
 from __future__ import annotations
 

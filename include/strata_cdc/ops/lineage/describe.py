@@ -11,7 +11,7 @@ from strata_cdc.errors import DdlError
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.ops.lineage.facts import CameFrom, Change, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
-from strata_cdc.quality.check.data_docs import read_judged
+from strata_cdc.quality.check_step.data_docs import read_judged
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
 from strata_cdc.schema.ddl.changes import RemoveRows, RowsGone
 from strata_cdc.schema.ddl.context import DdlContext

@@ -1,5 +1,5 @@
 """Publishes what a run has staged, each table if and only if the stored verdict allows it.
-Not here: reaching the verdict (`quality/check/check_interval.py`), the commits (`tables/commit.py`), the ledger
+Not here: reaching the verdict (`quality/check_step/check_interval.py`), the commits (`tables/commit.py`), the ledger
 (`pipeline/ingest.py`)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.pipeline.publish.of_tables import FilesOfTables, FindingsOfTables
-from strata_cdc.quality.check.check_interval import unlogged_changes
+from strata_cdc.quality.check_step.check_interval import unlogged_changes
 from strata_cdc.runs.run_folder import (
     DECODED,
     Decoded,

@@ -1,5 +1,5 @@
 """The verdicts of a run as the store keeps them: one for each table and interval, and one for an interval as a whole.
-Not here: reaching them (`quality/check/`), the ledger (`store/verdicts.py`)."""
+Not here: reaching them (`quality/check_step/`), the ledger (`store/verdicts.py`)."""
 
 from __future__ import annotations
 

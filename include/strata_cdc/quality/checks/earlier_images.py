@@ -1,8 +1,9 @@
 """Before/after consistency across intervals: the image before the first change of a row is what an earlier interval
 left of it.
-Not here: images within one interval (`before_after.py`), finding the files (`quality/check/earlier_files.py`), reading
-one (`earlier_file.py`). Looks from the newest earlier file to older ones, as long as nothing lies between that could
-have changed the row unseen. What is not found that way is not compared, and counted with the reason."""
+Not here: images within one interval (`before_after.py`), finding the files
+(`quality/check_step/compare_earlier.py`), reading a file (`earlier_file.py`). Looks from the newest earlier file to
+older ones, as long as nothing lies between that could have changed the row unseen. What is not found that way is not
+compared, and counted with the reason."""
 
 from __future__ import annotations
 
@@ -145,7 +146,7 @@ def _compare_version(version: int, work: _Work, wanted: _Wanted) -> None:
             why = UNPUBLISHED
             break
         try:
-            # Of rows of the interval itself only those of other versions are earlier ones (`Passed.firsts`).
+            # Of rows of the interval itself only those of other versions are earlier ones (`PassResults.firsts`).
             others = [file for file in files if file.interval != search.interval or file.version != version]
             wanted = work.look(wanted, others)
         except _StopLookingError as stop:

@@ -1,5 +1,5 @@
 """One pass over one staged file: its bytes are read once, and every rule is judged on its batches.
-Not here: rules across files and the verdict (`pass_engine.py`), where it runs (`quality/check/run_pass.py`).
+Not here: rules across files and the verdict (`pass_engine.py`), where it runs (`quality/check_step/run_pass.py`).
 
 It shares nothing with who wrote the file but the file.
 """
@@ -86,7 +86,7 @@ class FileTask(Struct, frozen=True):
         return f"{self.file.url.rpartition('/')[0]}#{self.file.version_id}"
 
 
-class Pass(NamedTuple):
+class FileResult(NamedTuple):
     """What comes back of a file."""
 
     profile: FileProfile
@@ -113,7 +113,7 @@ class PassBuffers:
         self.images = ImageBuffers()
 
 
-def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
+def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> FileResult:
     """Judges one file.
 
     Args:
@@ -122,7 +122,7 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
     buffers = buffers or PassBuffers()
     opened = _open(task.file, buffers.file)
     if isinstance(opened, FileProfile):
-        return Pass(opened, None)
+        return FileResult(opened, None)
     return _FilePass(task, opened, buffers.images).run()
 
 
@@ -210,7 +210,7 @@ class _FilePass:
         self._gtids: tuple[int, pa.ChunkedArray] | None = None
         """Of the row group that was requested last."""
 
-    def run(self) -> Pass:
+    def run(self) -> FileResult:
         """Reads the file and judges it."""
         try:
             for group, begin, batch, texts in self._batches():
@@ -218,7 +218,7 @@ class _FilePass:
                 self._judge(RuleRows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive, texts))
                 del batch, texts  # or they stay in memory while the next ones are read
         except (pa.ArrowInvalid, OSError) as error:
-            return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
+            return FileResult(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
         seq, row = self.places()
         order_fault = _unordered(seq, row)
         is_ordered = order_fault is None
@@ -239,11 +239,11 @@ class _FilePass:
             faults=tuple(fault for fault in faults if fault is not None),
         )
         if followed is None:
-            return Pass(profile, None)
+            return FileResult(profile, None)
         none = np.zeros(0, np.int64)
         requested = none if self._task.sampling is None else sampled_keys(events, followed, self._task.sampling)
         edges = edges_of(events, followed, requested) if self._task.goes_on else None
-        return Pass(profile, edges, firsts_of(events, followed, requested, seq, row) if len(requested) else None)
+        return FileResult(profile, edges, firsts_of(events, followed, requested, seq, row) if len(requested) else None)
 
     def take_places(self) -> None:
         """Reads the file without judging it."""

@@ -10,7 +10,7 @@ import numpy as np
 from strata_cdc.quality.checks.before_after import follow, joined
 from strata_cdc.quality.checks.judged import COUNT, JudgedRule, JudgedSuite
 from strata_cdc.quality.checks.one_pass import FileTask, merged, quote_rows, read_whole
-from strata_cdc.quality.checks.passed import Between, in_order
+from strata_cdc.quality.checks.pass_results import Between, in_order
 from strata_cdc.quality.checks.profile import EXAMPLES, Example, FileProfile, RuleFound
 from strata_cdc.quality.checks.row_rules import ROW_JUDGES
 from strata_cdc.quality.checks.rules import rules_of_stream
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.quality.checks.before_after import Sampling
     from strata_cdc.quality.checks.one_pass import Whole
-    from strata_cdc.quality.checks.passed import Passed
+    from strata_cdc.quality.checks.pass_results import PassResults
     from strata_cdc.quality.checks.rules import ImageChain, Rule
     from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject
 
@@ -33,23 +33,31 @@ class PassEngine:
 
     def __init__(
         self,
-        passed: Passed,
+        passed: PassResults,
         own: Callable[[TableSubject, Suite], list[Failure]],
     ) -> None:
         """Takes what the pass has found, and what runs the users' own rules of a suite."""
         self.suites: list[JudgedSuite] = []
         self._passed = passed
-        self._passes = passed.passes
+        self._files = passed.files
         self._own = own
 
     def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:
-        """As `run.Engine` has it."""
-        return {file.url: self._passes[file.url].profile for file in subject.files}
+        """What is known of a table's files, by their URL."""
+        return {file.url: self._files[file.url].profile for file in subject.files}
 
     def judge(
         self, subject: TableSubject, label: str, columns: Mapping[int, Sequence[str] | None]
     ) -> tuple[int, list[Failure]]:
-        """As `run.Engine` has it."""
+        """Runs the suites of a table whose files can be read.
+
+        Args:
+            label: The interval's name in the Data Docs.
+            columns: As `suites_of` takes them.
+
+        Returns:
+            How many checks were run, and what does not hold.
+        """
         checks = 0
         failures: list[Failure] = []
         across = _AcrossFiles(subject, self._passed)
@@ -66,9 +74,9 @@ class PassEngine:
 
     def _judge(self, rule: Rule, number: int, files: Sequence[JudgedFile], across: _AcrossFiles) -> JudgedRule:
         if rule.expectation in ROW_JUDGES:
-            judged = merged(self._passes[file.url].profile.found[number] for file in files)
+            judged = merged(self._files[file.url].profile.found[number] for file in files)
         elif rule.expectation == COUNT:
-            judged = RuleFound(sum(self._passes[file.url].profile.rows for file in files))
+            judged = RuleFound(sum(self._files[file.url].profile.rows for file in files))
             return JudgedRule(rule, judged, judged.rows == rule.kwargs["value"])
         elif rule.chain is not None:
             judged = across.chained(files, rule.chain)
@@ -99,15 +107,15 @@ def _is_one_of_many(suite: Suite, columns: Mapping[int, object]) -> bool:
 class _AcrossFiles:
     """Rules across the files of a table: by their first and last rows if these suffice, otherwise by all rows."""
 
-    def __init__(self, subject: TableSubject, passed: Passed) -> None:
+    def __init__(self, subject: TableSubject, passed: PassResults) -> None:
         self._between = passed.between
         self._subject = subject
-        self._passes = passed.passes
+        self._files = passed.files
         self._whole: dict[str, Whole] = {}
 
     def unique(self, files: Sequence[JudgedFile]) -> RuleFound:
         """Rows that share their position in the stream with others."""
-        rows = sum(self._passes[file.url].profile.rows for file in files)
+        rows = sum(self._files[file.url].profile.rows for file in files)
         if self._in_order(files) is not None:
             return RuleFound(rows)
         parts = [self._read(file) for file in files]
@@ -125,7 +133,7 @@ class _AcrossFiles:
         if ordered is None:
             return self._chained_whole(files, chain)
         rule = merged(
-            chain_found for file in ordered if (chain_found := self._passes[file.url].profile.chain) is not None
+            chain_found for file in ordered if (chain_found := self._files[file.url].profile.chain) is not None
         )
         between = self._between.get(task_of(self._subject, files[0]).group, Between())
         positions = [
@@ -151,14 +159,14 @@ class _AcrossFiles:
             for event in order[breaks[:EXAMPLES]].tolist()
             for example in self._tell(files[file_of[event]], int(events.at[event]), int(events.side[event]), chain)
         ]
-        rows = sum(self._passes[file.url].profile.rows for file in files)
+        rows = sum(self._files[file.url].profile.rows for file in files)
         return RuleFound(rows, len(breaks), tuple(examples))
 
     def _tell(self, file: JudgedFile, at: int, side: int, chain: ImageChain) -> tuple[Example, ...]:
         return quote_rows(file, [(at, side)], chain, self._subject.sensitive)
 
     def _in_order(self, files: Sequence[JudgedFile]) -> list[JudgedFile] | None:
-        ordered = in_order([self._passes[file.url].profile for file in files])
+        ordered = in_order([self._files[file.url].profile for file in files])
         return None if ordered is None else [files[at] for at in ordered]
 
     def _read(self, file: JudgedFile) -> Whole:

@@ -1,10 +1,10 @@
 """The checks of one interval: each table judged by an engine, and a verdict over all.
 Not here: the engine (`pass_engine.py`), the rules (`rules.py`), storing the verdict
-(`quality/check/check_interval.py`)."""
+(`quality/check_step/check_interval.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import SettingsError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from strata_cdc.quality.checks.earlier_images import ComparedImages
+    from strata_cdc.quality.checks.pass_engine import PassEngine
     from strata_cdc.quality.checks.profile import FileProfile
     from strata_cdc.quality.checks.rules import Rule
     from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
@@ -28,28 +29,8 @@ FILE_CHECKS = 2
 """Those of a table that are about its files as such: their order and their statistics."""
 
 
-class CheckEngine(Protocol):
-    """Judges tables."""
-
-    def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:
-        """What is known of a table's files, by their URL."""
-
-    def judge(
-        self, subject: TableSubject, label: str, columns: Mapping[int, Sequence[str] | None]
-    ) -> tuple[int, list[Failure]]:
-        """Runs the suites of a table whose files can be read.
-
-        Args:
-            label: The interval's name in the Data Docs.
-            columns: As `suites_of` takes them.
-
-        Returns:
-            How many checks were run, and what does not hold.
-        """
-
-
 def judge_interval(
-    engine: CheckEngine,
+    engine: PassEngine,
     source: str,
     interval: int,
     label: str,
@@ -78,7 +59,7 @@ def judge_interval(
     return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(failures))
 
 
-def _judge(engine: CheckEngine, label: str, subject: TableSubject, earlier: ComparedImages | None) -> TableVerdict:
+def _judge(engine: PassEngine, label: str, subject: TableSubject, earlier: ComparedImages | None) -> TableVerdict:
     """As `judge_table`; an exception that nobody foresaw fails the one table."""
     try:
         return judge_table(engine, label, subject, earlier)
@@ -99,7 +80,7 @@ def _not_judged(table: str, why: str) -> Failure:
 
 
 def judge_table(
-    engine: CheckEngine, label: str, subject: TableSubject, earlier: ComparedImages | None = None
+    engine: PassEngine, label: str, subject: TableSubject, earlier: ComparedImages | None = None
 ) -> TableVerdict:
     """Runs all checks of one table.
 

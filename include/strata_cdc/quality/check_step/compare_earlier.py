@@ -21,7 +21,7 @@ from strata_cdc.quality.checks.earlier_images import (
     SearchLimits,
     compare_earlier,
 )
-from strata_cdc.quality.checks.passed import in_order
+from strata_cdc.quality.checks.pass_results import in_order
 from strata_cdc.tables.layout import column_name, table_url
 from strata_cdc.tables.outputs import OUTPUT
 from strata_cdc.tables.port import OutputError
@@ -70,7 +70,7 @@ def _count_images(firsts: Mapping[str, Firsts], subject: TableSubject) -> int:
     return sum(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
 
 
-class EarlierImages:
+class EarlierComparison:
     """Compares the tables of a run's intervals with what is published, and with each other."""
 
     def __init__(

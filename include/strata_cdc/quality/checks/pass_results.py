@@ -1,6 +1,6 @@
 """The result of the pass over all files of a run: of each file, and of the images that continue from one file to the
 next.
-Not here: the pass over a file (`one_pass.py`), where it runs (`quality/check/run_pass.py`), verdicts
+Not here: the pass over a file (`one_pass.py`), where it runs (`quality/check_step/run_pass.py`), verdicts
 (`pass_engine.py`)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from strata_cdc.changes.row_hashes import Ints
-    from strata_cdc.quality.checks.one_pass import FileTask, Pass
+    from strata_cdc.quality.checks.one_pass import FileResult, FileTask
     from strata_cdc.quality.checks.profile import FileProfile
 
 
@@ -55,40 +55,40 @@ class Between(NamedTuple):
         return Between(self.broken + other.broken, tuple(rows), (*self.met, *other.met))
 
 
-class Passed(NamedTuple):
+class PassResults(NamedTuple):
     """What the pass has found."""
 
-    passes: Mapping[str, Pass]
+    files: Mapping[str, FileResult]
     """By the URL of the file, without what was only needed for `between`."""
     between: Mapping[str, Between]
     """By group (`FileTask.group`), of those with several files."""
 
     @classmethod
-    def from_passes(cls, passes_of_files: Iterable[tuple[FileTask, Pass]], most_bytes: int = MOST_BYTES) -> Passed:
+    def from_files(cls, results: Iterable[tuple[FileTask, FileResult]], most_bytes: int = MOST_BYTES) -> PassResults:
         """Compares files with each other.
 
         Args:
-            passes_of_files: Of each file, in any order.
+            results: Of each file, in any order.
             most_bytes: Of edges in memory meanwhile.
 
         Raises:
             LakeUnavailableError: The folder for temporary files is full.
         """
-        passes: dict[str, Pass] = {}
+        files: dict[str, FileResult] = {}
         with KeptEdges(most_bytes) as kept:
-            for task, passed in passes_of_files:
-                passes[task.file.url] = passed._replace(edges=None)
+            for task, passed in results:
+                files[task.file.url] = passed._replace(edges=None)
                 if passed.edges is not None:
                     kept.put(task.group, FileEdges(passed.profile.first, task.file.url, passed.edges))
             between = {
                 group: reduce(Between.joined, map(Between.from_edges, kept.parts(group)), Between())
                 for group in kept.groups()
             }
-        return cls(dict(sorted(passes.items())), between)
+        return cls(dict(sorted(files.items())), between)
 
     def profiles(self) -> dict[str, FileProfile]:
         """Of each file, by its URL."""
-        return {url: passed.profile for url, passed in self.passes.items()}
+        return {url: passed.profile for url, passed in self.files.items()}
 
     def firsts(self) -> dict[str, Firsts]:
         """By file, what is to be compared with earlier intervals: what no file before it has in the same interval."""
@@ -96,7 +96,7 @@ class Passed(NamedTuple):
         for between in self.between.values():
             for url, keys in between.met:
                 met[url].append(keys)
-        firsts = {url: passed.firsts for url, passed in self.passes.items() if passed.firsts is not None}
+        firsts = {url: passed.firsts for url, passed in self.files.items() if passed.firsts is not None}
         for url in met.keys() & firsts.keys():
             kept = ~np.isin(firsts[url].key, np.concatenate(met[url]))
             firsts[url] = Firsts(*(column[kept] for column in firsts[url]))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata_cdc.quality.checks.before_after import split_edges
 from strata_cdc.quality.checks.kept_edges import PARTS, FileEdges
-from strata_cdc.quality.checks.one_pass import Pass, PassBuffers, pass_over
-from strata_cdc.quality.checks.passed import Between, Passed
+from strata_cdc.quality.checks.one_pass import FileResult, PassBuffers, pass_over
+from strata_cdc.quality.checks.pass_results import Between, PassResults
 from strata_cdc.quality.checks.profile import FileProfile
 from strata_cdc.runs.in_spark import in_tasks_and_groups
 from strata_cdc.unforeseen import may_pass, what_happened
@@ -21,7 +21,7 @@ from strata_cdc.unforeseen import may_pass, what_happened
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from strata_cdc.quality.check.progress import CheckProgress
+    from strata_cdc.quality.check_step.progress import CheckProgress
     from strata_cdc.quality.checks.one_pass import FileTask
 
 SMALL_BYTES = 1 << 30
@@ -31,7 +31,7 @@ _own = local()
 """Of each thread, and of each of Spark's workers, what it reads into."""
 
 
-def _pass_over(task: FileTask) -> Pass:
+def _pass_over(task: FileTask) -> FileResult:
     if not hasattr(_own, "buffers"):
         _own.buffers = PassBuffers()
     try:
@@ -39,7 +39,7 @@ def _pass_over(task: FileTask) -> Pass:
     except Exception as error:
         if may_pass(error):
             raise
-        return Pass(FileProfile(task.file.url, error=what_happened(error)), None)
+        return FileResult(FileProfile(task.file.url, error=what_happened(error)), None)
 
 
 def is_small(sizes: Iterable[int], small_bytes: int) -> bool:
@@ -47,10 +47,10 @@ def is_small(sizes: Iterable[int], small_bytes: int) -> bool:
     return sum(sizes) <= small_bytes
 
 
-def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passed:
+def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> PassResults:
     """Reads and judges all files here; Arrow and the kernels let other threads run."""
 
-    def run(task: FileTask) -> tuple[FileTask, Pass]:
+    def run(task: FileTask) -> tuple[FileTask, FileResult]:
         passed = _pass_over(task)
         progress.advance(1, task.file.rows)
         return task, passed
@@ -59,17 +59,19 @@ def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passe
     ordered = sorted(tasks, key=lambda task: -task.file.size_bytes)
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="check") as pool:
         # A future that has given its result is kept by nobody: the edges of a large run are too many for memory.
-        return Passed.from_passes(done.result() for done in as_completed([pool.submit(run, task) for task in ordered]))
+        return PassResults.from_files(
+            done.result() for done in as_completed([pool.submit(run, task) for task in ordered])
+        )
 
 
-def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress) -> Passed:
+def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress) -> PassResults:
     """The same in Spark's tasks; of the images of files that continue in others, only hashes are shuffled.
 
     Args:
         spark: A session.
         progress: Receives what is done.
     """
-    passes: dict[str, Pass] = {}
+    files: dict[str, FileResult] = {}
     between: dict[str, Between] = {}
     groups = sorted({task.group for task in tasks})
     numbers = {group: at for at, group in enumerate(groups)}
@@ -86,11 +88,11 @@ def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress
         outcomes = in_tasks_and_groups(spark, numbered, _with_edges, _compared, tell=tell) if tasks else []
     for key, value in outcomes:
         if key < 0:
-            passes[value.profile.url] = value
+            files[value.profile.url] = value
         else:
             group = groups[key // PARTS]
             between[group] = between.get(group, Between()).joined(value)
-    return Passed(passes, between)
+    return PassResults(files, between)
 
 
 class _Numbered(NamedTuple):
@@ -103,7 +105,7 @@ def _with_edges(numbered: _Numbered) -> Iterator[tuple[int, Any]]:
     """The pass over a file under a negative key, and what is to be compared with other files under those of its
     group."""
     passed = _pass_over(numbered.task)
-    yield -1 - numbered.number, Pass(passed.profile, None, passed.firsts)
+    yield -1 - numbered.number, FileResult(passed.profile, None, passed.firsts)
     if passed.edges is not None:
         for part, edges in split_edges(passed.edges, PARTS):
             yield numbered.group * PARTS + part, FileEdges(passed.profile.first, numbered.task.file.url, edges)

@@ -16,16 +16,16 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError, Permanent
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.quality.check.crossed_rows import crossed_rows
-from strata_cdc.quality.check.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
-from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
-from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.quality.check.run_pass import SMALL_BYTES, is_small, pass_in_spark, pass_in_threads
+from strata_cdc.quality.check_step.compare_earlier import DEFAULT_KEYS, EarlierComparison, sampling_of, totals
+from strata_cdc.quality.check_step.crossed_rows import crossed_rows
+from strata_cdc.quality.check_step.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
+from strata_cdc.quality.check_step.progress import CheckProgress
+from strata_cdc.quality.check_step.run_pass import SMALL_BYTES, is_small, pass_in_spark, pass_in_threads
 from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.own_columns import VersionsBefore
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.rules import StreamFacts
-from strata_cdc.quality.checks.run import CheckEngine, damaged_file, judge_interval
+from strata_cdc.quality.checks.run import damaged_file, judge_interval
 from strata_cdc.quality.checks.sensitive import Sensitive
 from strata_cdc.quality.checks.spark_frames import frame_keys, frame_of
 from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject, count_rules
@@ -153,21 +153,82 @@ def check_interval(
         LakeUnavailableError: The storage does not answer.
         SettingsError: A file of users' own expectations has mistakes.
     """
-    checking, progress = checking or Checking(), progress or CheckProgress()
-    folder = run_folder(lake, source, run)
-    plan = read_plan(folder)
-    decoded = read_staged(folder)
+    return _check(
+        _DecodedRun.from_folder(lake, source, run), open_spark, checking or Checking(), progress or CheckProgress()
+    )
+
+
+def check_here(
+    run_url: str, own_expectations: str | None, compare_keys: int | str, progress: CheckProgress | None = None
+) -> CheckReport | None:
+    """As `check_interval` without Spark; None where the check of a run is worth a JVM: for users' own expectations, or
+    for its size.
+
+    Args:
+        run_url: `<lake>/runs/<source>/<run>`.
+        own_expectations: As of `Checking.from_settings`.
+        compare_keys: Likewise.
+        progress: Receives the progress.
+
+    Raises:
+        StrataError: As `check_interval`.
+    """
+    lake, _, source, run = run_url.rstrip("/").rsplit("/", 3)
+    checking = Checking.from_settings(own_expectations, compare_keys)
+    decoded_run = _DecodedRun.from_folder(lake, source, run)
+    if decoded_run.needs_spark(checking):
+        return None
+    return _check(decoded_run, _no_spark, checking, progress or CheckProgress())
+
+
+def _no_spark() -> Spark:
+    raise AssertionError("`needs_spark` has decided that Spark is not needed")
+
+
+class _DecodedRun(Struct, frozen=True):
+    """A run of which the rows are staged."""
+
+    lake: str
+    folder: Folder
+    plan: RunPlan
+    decoded: Decoded
+
+    @classmethod
+    def from_folder(cls, lake: str, source: str, run: str) -> _DecodedRun:
+        folder = run_folder(lake, source, run)
+        return cls(lake, folder, read_plan(folder), read_staged(folder))
+
+    def needs_spark(self, checking: Checking) -> bool:
+        """Whether its check is worth a JVM."""
+        tables = sorted({(table.database, table.table) for table in self.plan.tables})
+        return not self.is_checked_in_threads(checking) or any(
+            own_rules(checking.own_expectations, TableName(*name)) for name in tables
+        )
+
+    def is_checked_in_threads(self, checking: Checking) -> bool:
+        """Whether the pass over the files is done here: what was decoded without Spark is checked without it."""
+        engine, files = self.decoded.engine, self.decoded.files
+        is_local = engine is not None and engine.engine is Engine.LOCAL
+        return is_local or is_small((file.size_bytes for file in files), checking.small_bytes)
+
+
+def _check(
+    decoded_run: _DecodedRun, open_spark: Callable[[], Spark], checking: Checking, progress: CheckProgress
+) -> CheckReport:
+    folder, plan, decoded = decoded_run.folder, decoded_run.plan, decoded_run.decoded
+    lake, source, run = decoded_run.lake, plan.source, plan.run
     past = read_past(folder, plan)
     subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
     everything = [subject for some in subjects.values() for subject in some]
     forget_docs(folder)
-    judging = _Judging(run, open_spark, progress, in_threads=_in_threads(decoded, checking))
+    in_threads = decoded_run.is_checked_in_threads(checking)
+    judging = _Judging(run, open_spark, progress, in_threads=in_threads)
     files = sum(len(subject.files) for subject in everything)
     rows = sum(file.rows for subject in everything for file in subject.files)
     with progress.running(len({judged.table for judged in everything}), files, rows, sum(map(count_rules, everything))):
         engine = judging.engine(checking, subjects)
         profiles = {url: profile for subject in everything for url, profile in engine.profiles(subject).items()}
-        images = EarlierImages(lake, plan, decoded, past, subjects)
+        images = EarlierComparison(lake, plan, decoded, past, subjects)
         earlier = images.compare(judging.firsts, profiles, checking.compare_keys)
         if earlier:
             progress.tell(totals(earlier).line())
@@ -208,46 +269,6 @@ def check_interval(
     if has_docs and (judging.judge is not None or report.errors):
         write_docs(folder, judging.judge)
     return report
-
-
-def check_here(
-    run_url: str, own_expectations: str | None, compare_keys: int | str, progress: CheckProgress | None = None
-) -> CheckReport | None:
-    """As `check_interval` without Spark; None where the check of a run is worth a JVM: for users' own expectations, or
-    for its size.
-
-    Args:
-        run_url: `<lake>/runs/<source>/<run>`.
-        own_expectations: As of `Checking.from_settings`.
-        compare_keys: Likewise.
-        progress: Receives the progress.
-
-    Raises:
-        StrataError: As `check_interval`.
-    """
-    lake, _, source, run = run_url.rstrip("/").rsplit("/", 3)
-    checking = Checking.from_settings(own_expectations, compare_keys)
-    if _needs_spark(run_folder(lake, source, run), checking):
-        return None
-    return check_interval(lake, source, run, _no_spark, checking, progress)
-
-
-def _no_spark() -> Spark:
-    raise AssertionError("`_needs_spark` has decided that Spark is not needed")
-
-
-def _needs_spark(folder: Folder, checking: Checking) -> bool:
-    plan, decoded = read_plan(folder), read_staged(folder)
-    tables = sorted({(table.database, table.table) for table in plan.tables})
-    return not _in_threads(decoded, checking) or any(
-        own_rules(checking.own_expectations, TableName(*name)) for name in tables
-    )
-
-
-def _in_threads(decoded: Decoded, checking: Checking) -> bool:
-    """Whether the pass over the files is done here: what was decoded without Spark is checked without it."""
-    is_local = decoded.engine is not None and decoded.engine.engine is Engine.LOCAL
-    return is_local or is_small((file.size_bytes for file in decoded.files), checking.small_bytes)
 
 
 class _Judging:
@@ -298,7 +319,7 @@ class _Judging:
         return self._open_spark().read.parquet(*map(spark_url, urls))
 
 
-def _damaged(engine: CheckEngine, subject: TableSubject) -> list[tuple[str, str]]:
+def _damaged(engine: PassEngine, subject: TableSubject) -> list[tuple[str, str]]:
     profiles = engine.profiles(subject)
     return [(file.url, damage) for file in subject.files if (damage := profiles[file.url].damage) is not None]
 
