@@ -22,7 +22,6 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.pipeline.publish.publish_interval import Publication
 from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder, write_plan
 from strata_cdc.runs.run_plan import PlannedSlice
@@ -37,6 +36,7 @@ from strata_cdc.tracking.track_schema import track_landed
 from strata_cdc.values import to_plain
 from tests.changes.json_folder import JsonFolder, JsonSourceStream, read_json_slice, rows_of, write_folder
 from tests.mirrors.world import MirrorWorld
+from tests.publishing import publication_of
 from tests.streams.world import World
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def publish(world: MirrorWorld, read: ReadSlice, folder: JsonFolder | None = Non
     store_decoded(planned.run_url, [file for task in tasks for file in decode_slice_to_files(task, read=read)])
     check_interval(world.lake, world.name, planned.run, pytest.fail).raise_if_failed()
     ledger = TableIntervalLedger(world.engine)
-    for outcome in Publication(world.lake, world.name, planned.run):
+    for outcome in publication_of(world.lake, world.name, planned.run).commit_tables():
         one = outcome.planned
         ledger.put([TableInterval(world.name, one.interval, one.database, one.table, one.counted, outcome.state)])
     verdicts = (read_verdicts(run) or {}).values()

@@ -19,12 +19,13 @@ from strata_cdc.config.settings import Source, load_settings
 from strata_cdc.errors import LostTableError
 from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
 from strata_cdc.ops.lineage.versions import describe_versions
-from strata_cdc.pipeline.publish.publish_interval import PublishReport, publish_interval
+from strata_cdc.pipeline.publish.report import PublishReport
 from strata_cdc.quality.check_step.check_interval import check_interval
 from strata_cdc.runs.run_folder import Decoded, read_plan, write_decoded, write_plan
 from strata_cdc.runs.specs import RowsRemoved
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import open_store
+from tests.publishing import publish_staged
 from tests.quality.checked_run import FIELDS, RUN, SERVER, SHAPE, write_run, write_run_of
 from tests.schema.streams import Stream, track
 from tests.tables.changes import INTERVAL, SOURCE, definition, inserts, stage
@@ -55,7 +56,7 @@ def as_sent(datasets: list[Any]) -> Any:
 
 def published(source: Source, lake: Path) -> tuple[Any, Any]:
     check_interval(str(lake), SOURCE, RUN, pytest.fail, None)
-    parts = describe_published(str(lake), publish_interval(str(lake), SOURCE, RUN))
+    parts = describe_published(str(lake), publish_staged(str(lake), SOURCE, RUN))
     found = lineage_facets.published(source, parts)
     return as_sent(found.inputs), as_sent(found.outputs)
 
@@ -113,7 +114,7 @@ def test_what_the_checks_found_is_told_of_rows_that_are_withheld_too(source: Sou
 def test_of_a_table_that_was_lost_nothing_is_told(source: Source, tmp_path: Path, what: str) -> None:
     write_run(tmp_path, [{"id": 1, "status": "new"}])
     check_interval(str(tmp_path), SOURCE, RUN, pytest.fail, None)
-    report = publish_interval(str(tmp_path), SOURCE, RUN)
+    report = publish_staged(str(tmp_path), SOURCE, RUN)
     folder = tmp_path / "changes" / "shop" / "shop" / "orders"
     if what == "folder":
         shutil.rmtree(folder)
@@ -126,7 +127,7 @@ def test_of_a_table_that_was_lost_nothing_is_told(source: Source, tmp_path: Path
 def test_a_table_that_was_emptied_is_told(source: Source, tmp_path: Path) -> None:
     write_run(tmp_path, [{"id": 1, "status": "new"}], truncated=True)
     check_interval(str(tmp_path), SOURCE, RUN, pytest.fail, None)
-    report = publish_interval(str(tmp_path), SOURCE, RUN)
+    report = publish_staged(str(tmp_path), SOURCE, RUN)
     [event] = lineage_facets.versions(source, describe_emptied(str(tmp_path), report))
     [reported] = as_sent(event.outputs)
     assert (reported["namespace"], reported["name"]) == (HERE, "shop.orders")

@@ -9,7 +9,7 @@ import pytest
 from strata_cdc.airflow.xcom import BRIEF_CHARACTERS, PlannedRun, brief, read_planned
 from strata_cdc.errors import DamagedFileError, StoreFormatError
 from strata_cdc.pipeline.ingest import LandStepReport
-from strata_cdc.pipeline.publish.publish_interval import PublishedTable, PublishReport
+from strata_cdc.pipeline.publish.report import PublishedTable, PublishReport
 from strata_cdc.runs.specs import RunRemainder
 from strata_cdc.values import to_plain
 

@@ -27,7 +27,7 @@ from tests.pipeline.test_what_is_owed import live
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.pipeline.publish.report import PublishReport
 
 DAY = 86_400_000_000
 

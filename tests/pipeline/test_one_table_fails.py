@@ -12,7 +12,7 @@ from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
 from strata_cdc.pipeline.plan import pasts
 from strata_cdc.pipeline.plan.pending import RunRequest
-from strata_cdc.pipeline.publish import publish_interval as publishing
+from strata_cdc.pipeline.publish import publication as publishing
 from strata_cdc.quality.check_step import check_interval as checking
 from strata_cdc.quality.check_step import run_pass
 from strata_cdc.quality.check_step.check_interval import check_interval

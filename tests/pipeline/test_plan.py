@@ -21,13 +21,13 @@ from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, plann
 from strata_cdc.pipeline.ingest import report_left
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.pipeline.publish.publish_interval import publish_interval
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
 from strata_cdc.runs.run_name import RunName
 from strata_cdc.store.database import open_store
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata_cdc.tracking.track_schema import track_landed
+from tests.publishing import publish_staged
 
 pytestmark = pytest.mark.mysql
 
@@ -228,7 +228,7 @@ def test_a_statement_alone_in_its_interval_is_told(stream):
     stream.live("SET SESSION binlog_format = 'STATEMENT'; UPDATE b SET id = id + 100")
     report, plan = stream.plan()
     assert (report.slices, [one.table for one in plan.tables]) == (0, ["b"])
-    assert publish_interval(stream.source.lake, "s", report.run).warnings == 1
+    assert publish_staged(stream.source.lake, "s", report.run).warnings == 1
 
 
 PARTED = (
@@ -262,7 +262,7 @@ def test_a_run_of_nothing_but_a_truncate_has_a_verdict_that_says_so(stream):
     stream.live("TRUNCATE TABLE a")
     report, _ = stream.plan()
     assert report.slices == 0
-    assert publish_interval(stream.source.lake, "s", report.run).warnings == 1
+    assert publish_staged(stream.source.lake, "s", report.run).warnings == 1
     [verdict] = read_verdicts(run_folder(stream.source.lake, "s", report.run)).values()
     assert verdict.passed
     [failure] = verdict.failures

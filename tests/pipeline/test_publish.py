@@ -10,16 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from strata_cdc.errors import ChecksFailedError, Usage
-from strata_cdc.pipeline.publish.publish_interval import PublishReport, publish_interval
 from strata_cdc.runs.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.tables.read import published_tables, read_changes
+from tests.publishing import publish_staged
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
 
 if TYPE_CHECKING:
+    from strata_cdc.pipeline.publish.report import PublishReport
     from strata_cdc.tables.write import StagedFile
 
 FIELDS = {"id": pa.int32()}
@@ -59,7 +60,7 @@ class Run:
         write_verdicts(self.folder, [IntervalVerdict(SOURCE, INTERVAL, digest, (table,))])
 
     def publish(self) -> PublishReport:
-        return publish_interval(self.lake, SOURCE, self.run)
+        return publish_staged(self.lake, SOURCE, self.run)
 
     def published(self) -> Any:
         if ORDERS not in published_tables(self.lake, SOURCE):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from strata_cdc.errors import DamagedFileError
-from strata_cdc.pipeline.publish import publish_interval as publishing
-from strata_cdc.pipeline.publish.publish_interval import Publication
+from strata_cdc.pipeline.publish import publication as publishing
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
 from strata_cdc.runs.run_folder import Decoded, run_folder, write_decoded, write_plan, write_verdicts
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
@@ -19,11 +18,14 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.tables.read import read_changes
 from tests.interposed import interposed
+from tests.publishing import publication_of
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, inserts, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from strata_cdc.pipeline.publish.publication import Publication
 
 TABLES = [TableName("shop", f"t{number:02}") for number in range(20)]
 BROKEN, FAILED, WARNED = TABLES[3], TABLES[7], TABLES[11]
@@ -48,7 +50,7 @@ def prepared(lake: Path) -> Publication:
     verdicts = tuple(TableVerdict(str(table), 1, (1,), 5, failures.get(table, ())) for table in TABLES)
     digest = staged_digest((str(file.name), file.digest) for file in files)
     write_verdicts(folder, [IntervalVerdict(SOURCE, INTERVAL, digest, verdicts)])
-    return Publication(str(lake), SOURCE, RUN)
+    return publication_of(str(lake), SOURCE, RUN)
 
 
 def test_each_table_has_its_own_outcome_and_two_are_committed_at_once(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_each_table_has_its_own_outcome_and_two_are_committed_at_once(tmp_path: 
         return original(lake, source, table, *given, **named)
 
     with interposed(commit, (publishing, "publish")):
-        outcomes = list(publication)
+        outcomes = list(publication.commit_tables())
     assert [outcome.planned.name for outcome in outcomes] == [str(table) for table in TABLES]
     states = {outcome.planned.name: outcome.state for outcome in outcomes}
     withheld = {str(BROKEN): IntervalState.FAILED, str(FAILED): IntervalState.FAILED}

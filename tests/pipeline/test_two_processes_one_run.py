@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.pipeline.publish.report import PublishReport
     from strata_cdc.runs.specs import PlanReport
 
 LOCAL = EngineSettings(Engine.LOCAL)

@@ -12,7 +12,6 @@ from deltalake import DeltaTable
 from msgspec.structs import replace
 
 from strata_cdc.errors import ChecksFailedError
-from strata_cdc.pipeline.publish.publish_interval import publish_interval
 from strata_cdc.quality.check_step.check_interval import Checking, _missing_transactions, check_interval, spark_url
 from strata_cdc.quality.check_step.data_docs import complete_docs
 from strata_cdc.runs.run_folder import (
@@ -26,6 +25,7 @@ from strata_cdc.runs.verdict import IntervalVerdict, Severity
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.quarantine import quarantined
 from strata_cdc.tables.read import published_tables
+from tests.publishing import publish_staged
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.spark_session import spark
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, changes, inserts, stage
@@ -48,7 +48,7 @@ def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path)
     assert "shop.orders 20261121T033000.000000Z, version 1" in index.read_text()
     assert read_verdicts(folder)[INTERVAL].passed
     assert quarantined(str(tmp_path), SOURCE, IntervalVerdict) == {}
-    publish_interval(str(tmp_path), SOURCE, RUN)
+    publish_staged(str(tmp_path), SOURCE, RUN)
     # A column comes in a later interval; readers that merge schemas see both.
     later = {**FIELDS, "city": pa.string()}
     staged = stage(tmp_path / "x", inserts(later, [{"id": 3, "city": "c"}], version_id=2), interval=INTERVAL + 1)
@@ -73,7 +73,7 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     with pytest.raises(ChecksFailedError, match=r"1 of \d+ checks failed"):
         report.raise_if_failed()
     with pytest.raises(ChecksFailedError):
-        publish_interval(str(tmp_path), SOURCE, RUN).raise_if_withheld()
+        publish_staged(str(tmp_path), SOURCE, RUN).raise_if_withheld()
     assert published_tables(str(tmp_path), SOURCE) == []
     ((where, reason),) = quarantined(str(tmp_path), SOURCE, IntervalVerdict).items()
     assert (reason.run, reason.verdict) == (RUN, read_verdicts(folder)[INTERVAL])
@@ -84,7 +84,7 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     write_run(tmp_path, [{"id": 1, "status": "new"}])
     check_interval(str(tmp_path), SOURCE, RUN, lambda: spark).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed
-    assert publish_interval(str(tmp_path), SOURCE, RUN).rows == 1
+    assert publish_staged(str(tmp_path), SOURCE, RUN).rows == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", None], ids=["emptied", "cut", "exchanged"])
@@ -110,7 +110,7 @@ def test_rows_that_a_truncate_removed_are_a_warning(spark: Any, tmp_path: Path) 
     assert (report.errors, report.warnings) == (0, 1)
     said = f"`TRUNCATE orders` at {SERVER}:4: rows that it removed are gone without delete rows"
     assert [failure.message for failure in read_verdicts(folder)[INTERVAL].failures] == [said]
-    published = publish_interval(str(tmp_path), SOURCE, RUN)
+    published = publish_staged(str(tmp_path), SOURCE, RUN)
     assert (published.rows, published.warnings) == (1, 1)
 
 

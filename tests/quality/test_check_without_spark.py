@@ -12,7 +12,6 @@ from strata_cdc.airflow.plugins.data_docs import page_of
 from strata_cdc.errors import ChecksFailedError, DamagedFileError, StoreFormatError, Usage
 from strata_cdc.files.storage import delete_file
 from strata_cdc.pipeline.decode.decode_slice import store_decoded
-from strata_cdc.pipeline.publish.publish_interval import Publication, publish_interval
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
 from strata_cdc.quality.check_step import data_docs
 from strata_cdc.quality.check_step.check_interval import CheckReport, check_interval
@@ -26,6 +25,7 @@ from strata_cdc.store.verdicts import VerdictOutcome
 from strata_cdc.tables.quarantine import quarantined
 from strata_cdc.tables.read import published_tables
 from tests.interposed import interposed
+from tests.publishing import publication_of, publish_staged
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.tables.changes import INTERVAL, SOURCE, inserts, stage
 
@@ -70,7 +70,7 @@ def test_tables_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
     write_past(folder, past)
     write_decoded(folder, Decoded(files))
     assert checked(tmp_path).messages[0].startswith("`c.a`.b: status: status is enum('new','sent')")
-    publication = Publication(str(tmp_path), SOURCE, RUN)
+    publication = publication_of(str(tmp_path), SOURCE, RUN)
     judged = {one.table: one.outcome for one in stored_verdicts(publication, judged_at=1)}
     assert (judged["c.a.b"], judged["`c.a`.b"]) == (VerdictOutcome.PASSED, VerdictOutcome.FAILED)
     assert [[table.verdict for table in one.published] for one in publication] == [["passed"], []]
@@ -92,7 +92,7 @@ def test_a_plan_that_was_edited_after_decoding_is_refused(tmp_path: Path) -> Non
     plan = read_plan(folder)
     write_plan(folder, replace(plan, intervals=(replace(plan.intervals[0], last_seq=8),)))
     for step in (lambda: checked(tmp_path),
-                 lambda: publish_interval(str(tmp_path), SOURCE, RUN)):  # fmt: skip
+                 lambda: publish_staged(str(tmp_path), SOURCE, RUN)):  # fmt: skip
         with pytest.raises(DamagedFileError, match="the plan is not the plan that was decoded"):
             step()
     assert published_tables(str(tmp_path), SOURCE) == []
@@ -104,7 +104,7 @@ def test_the_verdict_of_another_run_is_refused(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
     folder.write("verdict.json", other.read_file("verdict.json"))
     with pytest.raises(ChecksFailedError, match="the verdict is on other files"):
-        publish_interval(str(tmp_path), SOURCE, RUN)
+        publish_staged(str(tmp_path), SOURCE, RUN)
 
 
 def test_pages_of_a_run_without_failures_are_made_when_they_are_opened(
@@ -117,7 +117,7 @@ def test_pages_of_a_run_without_failures_are_made_when_they_are_opened(
     with pytest.raises(Usage, match="a run has Data Docs if rows of it were checked"):
         page_of(SOURCE, RUN, "index.html")
     checked(tmp_path)
-    publish_interval(str(tmp_path), SOURCE, RUN)
+    publish_staged(str(tmp_path), SOURCE, RUN)
     assert not folder.folder("docs").exists("index.html"), "nobody waits for them"
     assert "shop.orders 20261121T033000.000000Z, version 1" in page_of(SOURCE, RUN, "index.html").decode()
     assert folder.folder("docs").exists("index.html")

@@ -55,7 +55,7 @@ def check(
     if run is None:
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
     from strata_cdc.cli.engine_steps import EngineSteps
-    from strata_cdc.pipeline.publish.publish_interval import in_quarantine
+    from strata_cdc.pipeline.publish.publication import in_quarantine
     from strata_cdc.quality.check_step.data_docs import complete_docs
     from strata_cdc.runs.run_folder import run_folder
 

@@ -1,5 +1,5 @@
 """`strata publish`: makes a checked run what readers see.
-Not here: publishing (`pipeline/publish/publish_interval.py`)."""
+Not here: publishing (`pipeline/publish/publish_run.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strata_cdc.counted import counted
 from strata_cdc.pipeline.steps import PUBLISH
 
 if TYPE_CHECKING:
-    from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.pipeline.publish.report import PublishReport
 
 
 def publish(

@@ -19,11 +19,9 @@ from strata_cdc.errors import (
     SchemaGapError,
     SourceSettingsError,
     StrataError,
-    Usage,
 )
 from strata_cdc.lake.known_lake import known_if_stored, known_store
 from strata_cdc.lake.lost_tables import lost_tables_if_due, raise_if_lost
-from strata_cdc.lake.newest_published import note_published
 from strata_cdc.landing.clock_readings import reading_clock
 from strata_cdc.landing.land_source import land_or_wait
 from strata_cdc.landing.landed import LandedStream
@@ -38,8 +36,7 @@ from strata_cdc.pipeline.housekeep.retain_landed import has_limits, retain_lande
 from strata_cdc.pipeline.plan.closable import closable_until
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
-from strata_cdc.pipeline.publish.publish_interval import Publication, PublishedTable, TableOutcome
-from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
+from strata_cdc.pipeline.publish.publish_run import publish_run
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check_step.own_at_versions import refuse_unknown_versions
 from strata_cdc.quality.checks.own import read_own_checks
@@ -47,20 +44,15 @@ from strata_cdc.runs.run_folder import read_plan, run_folder
 from strata_cdc.schema.live.engine import ReadingMoment
 from strata_cdc.schema.model.patterns import matches
 from strata_cdc.selection.wanted import folds_names
-from strata_cdc.store.database import open_store, writing
-from strata_cdc.store.decisions import DecisionLedger
-from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger, store_note
-from strata_cdc.store.owned import owners, require_closed
-from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger, store_table_interval
-from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome, store_verdicts
-from strata_cdc.tables.lost import newest_commits
+from strata_cdc.store.database import open_store
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.ticdc.land_settings import land_sink_source
 from strata_cdc.tracking.notice_ddl import track_source
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from strata_cdc.tracking.watch import notify_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import sqlalchemy as sa
 
@@ -68,9 +60,8 @@ if TYPE_CHECKING:
     from strata_cdc.landing.cut_segments import LandReport
     from strata_cdc.landing.land_state import LandProgress
     from strata_cdc.pipeline.plan.pending import WorkChoice
-    from strata_cdc.pipeline.publish.publish_interval import PublishReport
-    from strata_cdc.runs.run_plan import RunPlan
-    from strata_cdc.runs.specs import PlannedTable, PlanReport
+    from strata_cdc.pipeline.publish.report import PublishReport
+    from strata_cdc.runs.specs import PlanReport
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.tracker.stream import TrackReport
     from strata_cdc.tracking.snapshot_schemas import SnapshotReport
@@ -240,118 +231,9 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     # A wrong name makes no store.
     read_plan(run_folder(configured.lake, source, run))
     engine = open_store(configured.store_url)
-    ledger, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
-
-    def is_published(planned: PlannedTable, rows: int) -> bool:
-        stored = ledger.get(source, planned.interval, planned.database, planned.table)
-        if stored is None or stored.state not in {IntervalState.BLOCKED, IntervalState.DISCARDED}:
-            return stored is not None and stored.state is IntervalState.PUBLISHED
-        # What was released is more than a run may publish without a decision, also if the rest was discarded since.
-        is_less = stored.run == run or rows <= stored.published_rows
-        return is_less and decisions.is_decided(stored)
-
-    known = newest_commits(source, engine)
-    publication = Publication(configured.lake, source, run, is_published=is_published, known=known)
-    try:
-        _raise_if_done_elsewhere(engine, publication)
-        report = publication.report(list(_publish(configured.lake, engine, publication)))
-    except _DoneElsewhereError:
-        report = publication.report(list(_published_before(engine, publication)), is_done_before=True)
+    report = publish_run(configured.lake, source, run, engine)
     _housekeep(configured, engine, report)
     return report
-
-
-class _DoneElsewhereError(Exception):
-    """All of the run is published, by this process before or by another one, and its staged files were deleted."""
-
-
-def _raise_if_done_elsewhere(engine: sa.Engine, publication: Publication) -> None:
-    """Two processes may do the same run; one deletes the staged files while the other has not published them yet."""
-    if publication.is_cleared:
-        raise _DoneElsewhereError
-    plan, table_intervals = publication.plan, TableIntervalLedger(engine)
-    published = (IntervalState.PUBLISHED, plan.run, plan.history)
-    for planned in plan.tables:
-        table_interval = table_intervals.get(plan.source, planned.interval, planned.database, planned.table)
-        if table_interval is None or (table_interval.state, table_interval.run, table_interval.history) != published:
-            return
-    if publication.lacks_files():
-        raise _DoneElsewhereError
-
-
-def _publish(lake: str, engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
-    # Before anything follows from them.
-    with writing(engine) as connection:
-        for interval in publication.plan.intervals:
-            require_closed(connection, publication.plan.source, interval)
-        store_verdicts(connection, stored_verdicts(publication, judged_at=now_micros()))
-    plan = publication.plan
-    if plan.intervals:
-        note_published(lake, plan.source, max(interval.start for interval in plan.intervals), plan.run)
-    for outcome in publication:
-        decided = _decided(engine, publication.plan, outcome)
-        if decided is None:
-            if outcome.state is IntervalState.FAILED:
-                _raise_if_done_elsewhere(engine, publication)
-            _note(engine, publication.plan, outcome)
-        yield decided or outcome
-
-
-def _decided(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> TableOutcome | None:
-    """What somebody has decided on these rows, whichever run decoded them: an interval has the same ones for ever. None
-    where nobody has, or the run publishes more by now."""
-    if outcome.published and outcome.state not in _WITHHELD:
-        return None
-    planned = outcome.planned
-    stored = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
-    if stored is None or (outcome.published and stored.run != plan.run):
-        return None
-    if not DecisionLedger(engine).is_decided(stored):
-        return None
-    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is IntervalState.BLOCKED else None)
-
-
-_WITHHELD = (IntervalState.FAILED, IntervalState.BLOCKED)
-
-
-def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
-    """The outcome of a run that is published and cleared: the same that publishing it again would return."""
-    plan, table_intervals, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
-    ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
-    verdicts = {
-        (verdict.start, verdict.table): verdict.outcome
-        for verdict in VerdictLedger(engine).select(plan.source, set(ends))
-    }
-    owner = owners(IntervalLedger(engine).all(plan.source))
-    for planned in plan.tables:
-        table_interval = table_intervals.get(plan.source, owner(planned.interval), planned.database, planned.table)
-        if table_interval is None or table_interval.state is not IntervalState.PUBLISHED:
-            raise Usage(
-                f"the run was published and its staged files were cleared; {planned.name} is "
-                f"{table_interval.state if table_interval else 'not in the ledger'} since",
-                source=plan.source,
-                table=planned.name,
-                remedy=f"`strata plan --source {plan.source} --failed` takes what is not published.",
-            )
-        entry = published.get(plan.source, table_interval.start, planned.full_name)
-        tables = () if entry is None else (_table_of(planned.name, entry, ends, verdicts),)
-        yield TableOutcome(planned, IntervalState.PUBLISHED, tables)
-
-
-def _table_of(
-    name: str, entry: PublishedInterval, ends: Mapping[int, str], verdicts: Mapping[tuple[int, str], VerdictOutcome]
-) -> PublishedTable:
-    return PublishedTable(
-        table=name,
-        interval=entry.interval_start,
-        delta_version=entry.delta_version,
-        rows=entry.rows,
-        schema_versions=entry.details.schema_versions,
-        gtid_executed=ends.get(entry.interval_start, entry.details.gtid_executed),
-        changed=0,
-        verdict=verdicts.get((entry.interval_start, entry.table), VerdictOutcome.PASSED),
-        by_version=entry.details.by_version,
-    )
 
 
 def housekeep(source: str, *, settings: Settings) -> None:
@@ -368,35 +250,6 @@ def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None =
     except StrataError as error:
         # What is published is published; the next run tries again.
         _LOG.warning("files of earlier runs could not be deleted: %s", error)
-
-
-def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
-    """Stores an outcome in the ledgers. If the process dies before this, the rows stay pending, and are published
-    again."""
-    planned, now = outcome.planned, now_micros()
-    before = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
-    # Tables without a new commit are as they were.
-    rows = outcome.published_rows if outcome.published or before is None else before.published_rows
-    table_interval = TableInterval(
-        source=plan.source,
-        start=planned.interval,
-        database=planned.database,
-        table=planned.table,
-        rows=planned.counted,
-        state=outcome.state,
-        reason=outcome.reason,
-        published_rows=rows,
-        run=plan.run,
-        history=plan.history,
-        changed_at=now,
-    )
-    with writing(engine) as connection:
-        require_closed(connection, plan.source, plan.interval(planned.interval))
-        for table in outcome.published:
-            details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions, table.by_version)
-            version = (planned.full_name, table.delta_version, table.rows)
-            store_note(connection, PublishedInterval(plan.source, table.interval, *version, now, details))
-        store_table_interval(connection, table_interval)
 
 
 def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tell: Tell = warn) -> MirrorReport:

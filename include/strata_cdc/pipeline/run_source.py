@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.dump.dump_tables import DumpReport, DumpSums
     from strata_cdc.mirrors.follow.update_mirrors import MirrorSums
     from strata_cdc.pipeline.ingest import LandStepReport
-    from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.pipeline.publish.report import PublishReport
     from strata_cdc.pipeline.steps import StepSpec
     from strata_cdc.runs.specs import DecodeReport, PlanReport, RunRemainder
     from strata_cdc.runs.verdict import IntervalVerdict

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.dump.dump_tables import DumpReport
     from strata_cdc.mirrors.follow.update_mirrors import MirrorReport
     from strata_cdc.pipeline.ingest import LandStepReport
-    from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.pipeline.publish.report import PublishReport
     from strata_cdc.quality.check_step.check_interval import CheckReport
     from strata_cdc.runs.specs import DecodeReport, PlanReport
     from strata_cdc.runs.verdict import IntervalVerdict

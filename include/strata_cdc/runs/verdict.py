@@ -1,5 +1,5 @@
 """Verdicts: the results of the checks of an interval, as values that are stored.
-Not here: the checks (`quality/checks/run.py`), acting on it (`pipeline/publish/publish_interval.py`)."""
+Not here: the checks (`quality/checks/run.py`), acting on it (`pipeline/publish/publish_run.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Publishes: staged files become rows that readers see, in one Delta commit for each table and interval.
-Not here: whether they may be published (`pipeline/publish/publish_interval.py`), which column of the table gets which
+Not here: whether they may be published (`pipeline/publish/publish_run.py`), which column of the table gets which
 column of a file (`continued.py`)."""
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.files.storage import Folder
-    from strata_cdc.pipeline.publish.publish_interval import PublishedTable, PublishReport
+    from strata_cdc.pipeline.publish.report import PublishedTable, PublishReport
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.runs.specs import RowsRemoved
     from strata_cdc.runs.verdict import IntervalVerdict

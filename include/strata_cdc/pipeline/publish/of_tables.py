@@ -1,6 +1,6 @@
 """What a run has of each of its tables, looked up by name: with thousands of tables, a search through all files and
 verdicts for each of them would take longer than publishing.
-Not here: publishing (`publish_interval.py`)."""
+Not here: publishing (`publication.py`)."""
 
 from __future__ import annotations
 

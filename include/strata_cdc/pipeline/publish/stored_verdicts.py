@@ -12,7 +12,7 @@ from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from strata_cdc.pipeline.publish.publish_interval import Publication
+    from strata_cdc.pipeline.publish.publication import Publication
     from strata_cdc.runs.specs import PlannedTable
     from strata_cdc.runs.verdict import Failure, IntervalVerdict
     from strata_cdc.tables.write import StagedFile

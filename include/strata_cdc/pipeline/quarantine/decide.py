@@ -19,7 +19,7 @@ from strata_cdc.errors import (
     UnreadableValueError,
     Usage,
 )
-from strata_cdc.pipeline.publish.publish_interval import rows_by_version
+from strata_cdc.pipeline.publish.publication import rows_by_version
 from strata_cdc.pipeline.publish.stored_verdicts import digest_of
 from strata_cdc.quality.checks.run import OF_FILES
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder

@@ -1,5 +1,5 @@
 """Judges what a run has staged, before anybody reads it: verdict, quarantine, the data for the Data Docs.
-Not here: the checks (`quality/checks/`), publishing (`pipeline/publish/publish_interval.py`), the Spark session
+Not here: the checks (`quality/checks/`), publishing (`pipeline/publish/publish_run.py`), the Spark session
 (`spark_jobs/`)."""
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 """Publishes what a run has staged, each table if and only if the stored verdict allows it.
-Not here: reaching the verdict (`quality/check_step/check_interval.py`), the commits (`tables/commit.py`), the ledger
-(`pipeline/ingest.py`)."""
+Not here: reaching the verdict (`quality/check_step/check_interval.py`), the commits (`tables/commit.py`), the ledgers
+(`publish_run.py`)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
-from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.pipeline.publish.of_tables import FilesOfTables, FindingsOfTables
+from strata_cdc.pipeline.publish.report import PublishedTable, PublishReport, TableOutcome, WithheldTable
 from strata_cdc.quality.check_step.check_interval import unlogged_changes
 from strata_cdc.runs.run_folder import (
     DECODED,
@@ -53,106 +50,6 @@ _SIDE_BY_SIDE: Final = 8
 """Commits at once."""
 
 
-class PublishedTable(Struct, frozen=True):
-    """One table's part of an interval, as readers have it now."""
-
-    table: str
-    """`database.table`."""
-    interval: int
-    """Start (microseconds UTC)."""
-    delta_version: int
-    rows: int
-    schema_versions: tuple[int, ...]
-    gtid_executed: str
-    """What the stream had executed at the interval's end."""
-    changed: int
-    """Files that came or went; 0 if it was published just so before."""
-    verdict: VerdictOutcome = VerdictOutcome.PASSED
-    """Of its checks."""
-    by_version: tuple[VersionRows, ...] = ()
-    """Rows and bytes of each of the versions."""
-
-
-class WithheldTable(Struct, frozen=True):
-    """One table's part of an interval of which rows are not published, and why."""
-
-    table: str
-    interval: int
-    """Start (microseconds UTC)."""
-    state: IntervalState
-    """FAILED or HELD."""
-    rows: int
-    """That are not published."""
-    reason: ErrorFacts
-
-
-class TableOutcome(Struct, frozen=True):
-    """What became of one table's part of an interval."""
-
-    planned: PlannedTable
-    state: IntervalState
-    published: tuple[PublishedTable, ...] = ()
-    reason: ErrorFacts | None = None
-    """Why not all of it is published."""
-
-    @property
-    def published_rows(self) -> int:
-        """Rows that readers see."""
-        return sum(table.rows for table in self.published)
-
-
-class PublishSums(Struct, frozen=True):
-    """The numbers of a `PublishReport`, small enough for XCom: of what is withheld the ledger has the reasons."""
-
-    source: str
-    run: str
-    intervals: int
-    rows: int
-    warnings: int
-    withheld: int
-    cleared: bool
-
-
-class PublishReport(Struct, frozen=True):
-    """What a run has published, and what not."""
-
-    source: str
-    run: str
-    intervals: int
-    rows: int
-    warnings: int
-    """Checks of severity warning that failed."""
-    tables: tuple[PublishedTable, ...]
-    withheld: tuple[WithheldTable, ...]
-    cleared: bool = False
-    """Whether it was published before and its staged files are gone: nothing was done."""
-
-    def sums(self) -> PublishSums:
-        """All but the tables."""
-        numbers = (self.intervals, self.rows, self.warnings, len(self.withheld))
-        return PublishSums(self.source, self.run, *numbers, self.cleared)
-
-    def raise_if_withheld(self) -> None:
-        """Fails unless everything was published, so that a part is not taken for the whole.
-
-        Raises:
-            ChecksFailedError: Rows are not published.
-        """
-        if self.withheld:
-            first = self.withheld[0]
-            names = sorted({table.table for table in self.withheld})
-            others = f" and of {counted(len(names) - 1, 'other table')}" if len(names) > 1 else ""
-            withheld = sum(table.rows for table in self.withheld)
-            are = "is" if withheld == 1 else "are"
-            raise ChecksFailedError(
-                f"{counted(withheld, 'row')} of {first.table}{others} {are} not published: {first.reason.message}",
-                source=self.source,
-                table=first.table,
-                remedy=f"`strata intervals --source {self.source} --failed --held` lists them; "
-                "all others are published.",
-            )
-
-
 def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
     """Where the rows of a failed check are, and how to publish them: a sentence to put before others."""
     return (
@@ -163,7 +60,7 @@ def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
 
 
 class Publication:
-    """The publication of one run. Iterating it commits table after table; each may be repeated after a kill."""
+    """The publication of one run."""
 
     def __init__(
         self,
@@ -171,8 +68,8 @@ class Publication:
         source: str,
         run: str,
         *,
-        is_published: Callable[[PlannedTable, int], bool] = lambda *_: False,
-        known: Mapping[TableName, int] = MappingProxyType({}),
+        is_published: Callable[[PlannedTable, int], bool],
+        known: Mapping[TableName, int],
     ) -> None:
         """Reads what the run has left.
 
@@ -205,8 +102,9 @@ class Publication:
         for interval in self.plan.intervals:
             self._refuse_unjudged(interval)
 
-    def __iter__(self) -> Iterator[TableOutcome]:
-        """Commits what may be published, in order of interval and table, and yields the outcome of each.
+    def commit_tables(self) -> Iterator[TableOutcome]:
+        """Commits what may be published, in order of interval and table, and yields the outcome of each, which may be
+        repeated after a kill.
 
         Tables of one interval are committed side by side if there are many: a commit waits for the disk, or the object
         store, most of its time. They have nothing in common but the interval.
@@ -355,26 +253,6 @@ class Publication:
             ),
             cleared=is_done_before,
         )
-
-
-def publish_interval(lake: str, source: str, run: str) -> PublishReport:
-    """Makes the rows of a run's intervals what readers see, of each table whose checks allow it.
-
-    Safe to repeat, and to run again after it was killed: what is published already stays as it is.
-
-    Args:
-        lake: Folder or URL of the lake.
-        source: The source's name.
-        run: The run's key; its folder has the plan, what was decoded and the verdicts.
-
-    Raises:
-        ChecksFailedError: An interval with rows has no verdict, or one on other files.
-        Usage: There is no such run, or it has not been decoded.
-        LakeUnavailableError: The storage does not answer.
-        DamagedFileError: A file of the run is not whole.
-    """
-    publication = Publication(lake, source, run)
-    return publication.report(list(publication))
 
 
 def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalVerdict]:
