@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 GENERATED_KEY = "my_row_id"
 """The generated invisible primary key (`sql_generate_invisible_primary_key`)."""
+_INNODB = "innodb"
 
 
 def altered(definition: TableDefinition, change: AlterTable, database_collation: str | None) -> TableDefinition:
@@ -301,7 +302,8 @@ class _Altering:
         if after is None:
             self.placed.append(placed)
         elif after == "":
-            self.placed.insert(1 if self.placed and is_generated_key(self.placed[0].column) else 0, placed)
+            begins_with_key = self.placed and self.placed[0].old in self.generated_key()
+            self.placed.insert(1 if begins_with_key else 0, placed)
         else:
             ordinal = next(
                 (n for n, placed_column in enumerate(self.placed) if _is_named(placed_column.column, after)), None
@@ -309,6 +311,17 @@ class _Altering:
             if ordinal is None:
                 raise DdlError(f"column {after}, named by AFTER, is not in the table")
             self.placed.insert(ordinal + 1, placed)
+
+    def generated_key(self) -> tuple[Column, ...]:
+        """The generated invisible primary key that the table had before: whatever else the statement does to it, no
+        column comes before it. Tables of other engines than InnoDB have none."""
+        first, (engine, _) = self.before.columns[0], self.storage()
+        is_only_key = any(
+            key.kind is KeyKind.PRIMARY and [fold_name(part.column or "") for part in key.parts] == [GENERATED_KEY]
+            for key in self.before.keys
+        )
+        engines = {(each or _INNODB).lower() for each in (self.before.engine, engine)}
+        return (first,) if is_only_key and is_generated_key(first) and engines == {_INNODB} else ()
 
     def without_width(self, column: Column) -> Column:
         """A display width that an older server showed is removed when a newer server rebuilds the table."""
@@ -363,8 +376,9 @@ def _adds_plain_key(step: AlterStep) -> bool:
 
 
 def is_generated_key(column: Column) -> bool:
-    """Whether it is the generated invisible primary key, which stays first while it is invisible."""
-    return column.invisible and column.auto_increment and fold_name(column.name) == GENERATED_KEY
+    """Whether it is the column that `sql_generate_invisible_primary_key` makes."""
+    has_form = column.invisible and column.auto_increment and not column.nullable
+    return has_form and column.column_type == "bigint unsigned" and fold_name(column.name) == GENERATED_KEY
 
 
 def _is_named(column: Column, name: str) -> bool:
