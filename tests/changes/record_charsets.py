@@ -1,4 +1,4 @@
-"""Writes `changes/charset_tables.py`: where a real server reads characters otherwise than Python's codecs do.
+"""Writes `schema/model/charsets/characters.py`: where a real server reads characters otherwise than Python's codecs do.
 
 Run it: `python -m tests.changes.record_charsets HOST PORT` against a server whose root has no password.
 """
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-TARGET = Path(__file__).parents[2] / "include" / "strata_cdc" / "changes" / "charset_tables.py"
+TARGET = Path(__file__).parents[2] / "include" / "strata_cdc" / "schema" / "model" / "charsets" / "characters.py"
 _UNICODE = {"utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32", "binary", "filename"}
-_HEAD = '''"""Where MySQL 9.7 reads characters of a charset otherwise than Python's codecs do, or Python has no codec.
-Not here: how tables are used (`charset.py`). Rewritten by `python -m tests.changes.record_charsets`.
+_HEAD = '''"""Characters that MySQL 9.7 reads differently from Python's codecs, or for which Python has no codec.
+Not here: codecs (`exact.py`), tables for kernels (`changes/charset.py`). Rewritten by
+`python -m tests.changes.record_charsets`.
 
-Entries are `PLACE-CODE*COUNT`, in hexadecimal but for the count: consecutive places have consecutive code points; `x`
-for none.
+Entries are `PLACE-CODE*COUNT`; all but the count are hexadecimal. Consecutive positions have consecutive code points;
+`x` means that they have none.
 """
 
 from __future__ import annotations

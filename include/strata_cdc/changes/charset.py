@@ -20,9 +20,9 @@ from strata_cdc.binlog.kernels.charsets import (
     UTF16LE,
     UTF32,
 )
-from strata_cdc.changes.charset_tables import EXCEPTIONS
 from strata_cdc.errors import UnsupportedEventError
-from strata_cdc.schema.model.charsets import CHARSETS, MANY_TO_ONE
+from strata_cdc.schema.model.charsets import CHARSETS, CODECS, MANY_TO_ONE
+from strata_cdc.schema.model.charsets.characters import EXCEPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,10 +96,10 @@ def _family(name: str) -> int:
 
 
 def codec_table(name: str) -> CodePoints:
-    """The table of a charset by Python's codec; all -1 if Python has no codec."""
+    """The table of a charset by Python's own codec; all -1 if Python has no codec."""
     sizes = {ONE_BYTE: 256, TWO_BYTES: 65536, THREE_BYTES: 2 * 65536}
     table = np.full(sizes.get(_family(name), FOUR_BYTES_AT + _BASIC_PLANE_OF_FOUR_BYTES), -1, np.int32)
-    codec = CHARSETS[name].codec
+    codec = CODECS.get(name)
     for place, data in characters_of(name) if codec else ():
         try:
             text = data.decode(codec or "")

@@ -16,7 +16,7 @@ from strata_cdc.schema.model.charsets import (
     COLLATION_NAMES,
     charset_of_collation,
     collation_name,
-    decode_text,
+    decode_statement,
     default_collation,
 )
 
@@ -141,7 +141,7 @@ def statement_text(query: Query, flavour: Flavour = NEWEST) -> str:
         charset = "utf8mb4"
     if charset == "utf8mb4":
         return decode_utf8mb4(query.statement)
-    text = decode_text(query.statement, charset)
+    text = decode_statement(query.statement, charset)
     return text.replace("\ufffd", "?") if charset == "ascii" else text
 
 

@@ -126,8 +126,6 @@ def _encoded(value: str, codec: str, pair: Pair) -> bytes:
     try:
         return value.encode(codec)
     except UnicodeEncodeError:
-        if codec == "cp1252" and all(ord(ch) < 0x100 or ch.encode(codec, errors="ignore") for ch in value):
-            return b"".join(ch.encode(codec, errors="ignore") or bytes([ord(ch)]) for ch in value)
         pair.refuse("texts have characters that their charset lacks")
 
 
@@ -152,12 +150,8 @@ def _require_in_charset(values: pa.Array, charset: str, pair: Pair) -> None:
 
 
 def _has(character: str, charset: str) -> bool:
-    codec = CHARSETS[charset].codec or "ascii"
-    if charset == "latin1" and "\x80" <= character <= "\x9f":
-        # There, every byte is a character.
-        return decode_text(character.encode("latin_1"), charset) == character
     try:
-        return decode_text(character.encode(codec), charset) == character
+        return decode_text(character.encode(CHARSETS[charset].codec or "ascii"), charset) == character
     except UnicodeEncodeError:
         return False
 

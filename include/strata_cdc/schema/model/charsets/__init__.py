@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
 
-import codecs
-
 from msgspec import Struct
 
 from strata_cdc.schema.model.charsets.collations import COLLATIONS, GONE
+from strata_cdc.schema.model.charsets.exact import characters_in, exact_codec
 from strata_cdc.schema.model.charsets.mariadb import RENAMED, collations_of_mariadb
 
 __all__ = [
@@ -24,6 +23,7 @@ __all__ = [
     "charset_of_collation",
     "collation_name",
     "collation_named",
+    "decode_statement",
     "decode_text",
     "default_collation",
     "is_contextual",
@@ -48,7 +48,8 @@ CODECS = {
     "utf8mb4": "utf_8", "cp1251": "cp1251", "utf16": "utf_16_be", "utf16le": "utf_16_le", "cp1256": "cp1256",
     "cp1257": "cp1257", "utf32": "utf_32_be", "cp932": "cp932", "eucjpms": "euc_jp", "gb18030": "gb18030",
 }  # fmt: skip
-"""Python's codec for a charset, if there is one; MySQL's `latin1` is cp1252 (strings/ctype-latin1.cc)."""
+"""Python's own codec for a charset, if there is one; MySQL's `latin1` is cp1252 with C1 controls for the bytes that are
+undefined there (strings/ctype-latin1.cc)."""
 
 
 class Charset(Struct, frozen=True):
@@ -61,7 +62,7 @@ class Charset(Struct, frozen=True):
     max_bytes: int
     """Bytes of the longest character."""
     codec: str | None
-    """Python's codec; None if Python has none."""
+    """The codec with its characters; None for bytes that are no text."""
 
 
 def _pairs(text: str) -> dict[int, str]:
@@ -106,7 +107,7 @@ def _charsets() -> dict[str, Charset]:
             default_collation=_DEFAULTS.get(name, collation),
             binary_collation=f"{name}_bin" if f"{name}_bin" in _NAMES else name,
             max_bytes=MULTIBYTE.get(name, 1),
-            codec=CODECS.get(name),
+            codec=exact_codec(name, CODECS.get(name)),
         )
     return charsets
 
@@ -141,28 +142,21 @@ def collation_name(number: int | None, flavour: Flavour) -> str | None:
     return COLLATION_NAMES.get(number or 0)
 
 
-_UNUSED_IN_CP932 = dict.fromkeys(range(0xF8F0, 0xF8F4), "\ufffd")
-"""Python maps the bytes A0, FD, FE and FF to characters of the private area; MySQL has no characters for them."""
-
-
 def decode_text(raw: bytes, charset: str) -> str:
-    """The text of bytes that a client sent in `charset`; U+FFFD for bytes that have no meaning in it.
-
-    MySQL's latin1 has a character for every byte: bytes that are undefined in cp1252 are C1 controls.
-    """
-    codec = CHARSETS[charset].codec or "ascii"
-    text = raw.decode(codec, errors=_C1_CONTROLS if charset == "latin1" else "replace")
-    return text.translate(_UNUSED_IN_CP932) if codec == "cp932" else text
+    """The text of bytes in `charset`; U+FFFD for bytes that have no meaning in it."""
+    return raw.decode(CHARSETS[charset].codec or "ascii", errors="replace")
 
 
-def _as_c1_control(fault: UnicodeError) -> tuple[str, int]:
-    if not isinstance(fault, UnicodeDecodeError):
-        raise fault
-    return chr(fault.object[fault.start]), fault.start + 1
+def decode_statement(raw: bytes, charset: str) -> str:
+    """The text of a statement that a client sent in `charset`; U+FFFD also for a backslash of two bytes (sjis, ujis),
+    which does not escape what follows it, and which text does not distinguish from another backslash."""
+    if charset not in _WITH_TWO_BACKSLASHES:
+        return decode_text(raw, charset)
+    parts = ((data, decode_text(data, charset)) for data in characters_in(raw, charset))
+    return "".join("\ufffd" if len(data) > 1 and text == "\\" else text for data, text in parts)
 
 
-_C1_CONTROLS = "strata.c1_controls"
-codecs.register_error(_C1_CONTROLS, _as_c1_control)
+_WITH_TWO_BACKSLASHES = frozenset({"sjis", "ujis"})
 
 
 def default_collation(charset: str, flavour: Flavour, utf8mb4_collation: str | None = None) -> str:

@@ -1,5 +1,6 @@
 """Characters that MySQL 9.7 reads differently from Python's codecs, or for which Python has no codec.
-Not here: how tables are used (`charset.py`). Rewritten by `python -m tests.changes.record_charsets`.
+Not here: codecs (`exact.py`), tables for kernels (`changes/charset.py`). Rewritten by
+`python -m tests.changes.record_charsets`.
 
 Entries are `PLACE-CODE*COUNT`; all but the count are hexadecimal. Consecutive positions have consecutive code points;
 `x` means that they have none.
