@@ -3,6 +3,7 @@ Not here: where a literal is in a condition (`read.py`)."""
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,9 +18,11 @@ _LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 
 
 def number(text: str) -> Constant | None:
-    """Reads a number: an integer, a decimal, or a double if it has an exponent; None if it has too many digits."""
+    """Reads a number: an integer, a decimal, or a double if it has an exponent; None if it has too many digits, or
+    is no DOUBLE: `1e`, `5e400`."""
     if "e" in text.lower():
-        return Constant(ValueKind.DOUBLE, float(text))
+        double = _double(text)
+        return None if double is None else Constant(ValueKind.DOUBLE, double)
     value = Decimal(text)
     after = len(text.partition(".")[2])
     before = len(text.partition(".")[0].lstrip("0"))
@@ -28,6 +31,14 @@ def number(text: str) -> Constant | None:
     if "." in text:
         return Constant(ValueKind.DECIMAL, value, (before, after))
     return Constant(ValueKind.INTEGER, int(value), (before, 0))
+
+
+def _double(text: str) -> float | None:
+    try:
+        double = float(text)
+    except ValueError:
+        return None
+    return double if math.isfinite(double) else None
 
 
 def temporal(text: str, kind: ValueKind) -> Constant | None:

@@ -122,8 +122,8 @@ class _Reader:
         """Refuses what the parser skips, or reads with another meaning."""
         try:
             tokens = sqlglot.tokenize(self._text, read="mysql")
-        except TokenError as error:
-            self._fail(f"the condition is not MySQL's SQL: {str(error).splitlines()[0]}", 0)
+        except TokenError:
+            self._fail("the condition is not MySQL's SQL: a quote, a comment or a literal is not complete", 0)
         if not tokens:
             self._fail("there is no condition", 0)
         for token in tokens:
@@ -310,7 +310,7 @@ class _Reader:
             raise self._untranslated(node)
         constant = number(str(node.this))
         if constant is None:
-            self._fail("this number has too many digits", node)
+            self._fail("this number has too many digits, or is no DOUBLE", node)
         return constant
 
     def _call(self, node: exp.Length | exp.Abs) -> Term:

@@ -136,7 +136,7 @@ class ExpressionReader:
     def _number(self, node: exp.Expr) -> QueryValue:
         literal = number(node.name)
         if literal is None:
-            self.refuse(f"a number of more than {MOST_DIGITS} digits is not read", node)
+            self.refuse(f"a number of more than {MOST_DIGITS} digits, or that is no DOUBLE, is not read", node)
         if literal.kind is ValueKind.DOUBLE:
             return QueryValue(f"CAST({quoted(node.name)} AS DOUBLE)", DOUBLE)
         if literal.kind is ValueKind.DECIMAL:

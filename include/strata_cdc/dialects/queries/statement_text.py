@@ -24,7 +24,12 @@ _STRING: Final = rf"'(?:[^'\\]|{_ESCAPE}|'')*'|\"(?:[^\"\\]|{_ESCAPE}|\"\")*\"|`
 _AMBIGUOUS: Final = re.compile(rf"{_COMMENT}|{_STRING}|(['\"`]|--|/\*|:=|@|\|\||!(?!=)|&&)", re.DOTALL)
 """What MySQL and sqlglot may read in different ways: `5--3`, comments with SQL in them, variables, other escapes than
 those above, and operators that depend on sql_mode."""
+_WHOLE: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|/\*.*?\*/", re.DOTALL)
+"""Quotes and comments that have an end, whatever is in them."""
+_OWN_WORDS: Final = ("FOR SYSTEM_TIME", "a moment is")
+"""How errors of this module's parsers begin; those of sqlglot name its own classes and tokens."""
 _SHOWN: Final = 60
+_OPENING: Final = ("'", '"', "`", "/*")
 _BEFORE_NAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
 """What the server leaves out at the beginning of a name (sql/item.cc, `Item_name_string::copy`)."""
 _PARTS: Final = {
@@ -108,8 +113,19 @@ class PipesDialect(MomentDialect):
 
 def column_name(item: exp.Expr) -> str:
     """How MySQL names an expression of a SELECT that is no column and has no alias: by its text, and a literal without
-    quotes and parentheses, NULL in upper case."""
+    quotes and parentheses, NULL in upper case.
+
+    Raises:
+        QueryError: Servers do not agree on its name.
+    """
     inner = item.unnest()
+    # CONCAT() is safe in sqlglot's words; literals next to each other are not.
+    if isinstance(inner, exp.Concat) and not inner.args.get("safe"):
+        raise QueryError(
+            f"texts next to each other are called by the first on MySQL, and by all on MariaDB: "
+            f"{one_line(item.meta[_TEXT][:_SHOWN])}",
+            remedy="Give it a name: SELECT 'a' 'b' AS name.",
+        )
     if isinstance(inner, exp.Literal):
         return shown_text(inner.name.lstrip(_BEFORE_NAMES))
     if isinstance(inner, exp.Null):
@@ -132,12 +148,10 @@ class StatementText:
         self.text = text
         self._refuse_ambiguous(dialect)
         try:
-            trees = [tree for tree in parse(text, dialect=dialect) if tree is not None]
+            # With the text before an error as a whole, whose length is the error's place.
+            trees = [tree for tree in parse(text, dialect=dialect, error_message_context=len(text)) if tree is not None]
         except SqlglotError as error:
-            errors = getattr(error, "errors", None) or [{}]
-            message = errors[0].get("description") or str(error).partition("\n")[0]
-            where = f" at line {errors[0]['line']}, column {errors[0]['col']}" if "line" in errors[0] else ""
-            raise QueryError(f"this is no query: {one_line(message)}{where}") from None
+            raise self._unreadable(error) from None
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
         self.tree: exp.Query = trees[0]
@@ -146,11 +160,28 @@ class StatementText:
         for match in _AMBIGUOUS.finditer(self.text):
             if match.group(1) and not (match.group(1) == "||" and dialect.DPIPE_IS_STRING_CONCAT):
                 at = match.start(1)
+                if match.group(1) in _OPENING and not _WHOLE.match(self.text, at):
+                    raise QueryError(f"this has no end{self._place(at)}")
                 raise QueryError(
                     f"this may be read in several ways, at character {at + 1}: {self._shown(at)}",
                     remedy="Write OR, AND, NOT and CONCAT() in words, a blank after --, no variables, and texts with "
                     r"no other escapes than \n \r \t \\ \' and \".",
                 )
+
+    def _unreadable(self, error: SqlglotError) -> QueryError:
+        """An error about a text that is not parsed."""
+        first = (getattr(error, "errors", None) or [{}])[0]
+        words = first.get("description") or ""
+        message = words if words.startswith(_OWN_WORDS) else "this is no query that can be read"
+        if "start_context" not in first:
+            return QueryError(f"{message}: a literal is not complete")
+        return QueryError(f"{message}{self._place(len(first['start_context']))}")
+
+    def _place(self, at: int) -> str:
+        """Where a character is, for an error."""
+        before = self.text[:at]
+        line, column = before.count("\n") + 1, at - before.rfind("\n")
+        return f", at line {line}, column {column}, near: {self._shown(at)}"
 
     def error(self, message: str, node: exp.Expr) -> QueryError:
         """An error about a part of the statement."""
