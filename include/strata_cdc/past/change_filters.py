@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import PastUnknownError
-from strata_cdc.past.key_texts import as_compared, values_of_texts
+from strata_cdc.past.key_images import facts_of_keys, key_images
+from strata_cdc.past.key_texts import KeyImage, KeyValues
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.current_rows import column_of_end, is_past
 from strata_cdc.tables.layout import column_name
@@ -101,27 +102,31 @@ class KeyFilter:
         self, columns_in: Callable[[ChangeSpan], Sequence[Column] | None], keys: Sequence[Sequence[str]]
     ) -> None:
         self._columns_in, self._keys = columns_in, [tuple(key) for key in keys]
-        self._known: dict[int, list[tuple[Column, pa.Array]]] = {}
+        self._known: dict[int, list[KeyValues]] = {}
         self._without: set[tuple[str, int, int]] = set()
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`. In ranges in which the table lacks one of the columns, no row has such a key."""
         columns = self._columns(span)
-        if columns is None or any(not len(values) for _, values in columns):
+        if columns is None or any(not len(values) for values in columns):
             return None
         end = column_of_end(span.definition)
-        names = dict.fromkeys([*(column.name for column, _ in columns), *([] if end is None else [end.name])])
-        return ReadFirst(tuple(names), ("_missing",), self._without)
+        key = [values.column for values in columns]
+        names = dict.fromkeys([*(column.name for column in key), *([] if end is None else [end.name])])
+        return ReadFirst(tuple(names), ("_missing", *facts_of_keys(key)), self._without)
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
         """See `ChangeFilter`."""
-        for key, values in (self._columns(span) or [])[:1]:
-            after, before = rows[column_name(key.name)], pc.struct_field(rows[BEFORE], column_name(key.name))
+        for values in (self._columns(span) or [])[:1]:
+            name = column_name(values.column.name)
+            after, before = rows[name], pc.struct_field(rows[BEFORE], name)
             # A change may be of any row if no image has the column, or if the image before lacks it: then the row may
             # have had another key.
             is_lacking = pc.and_(before.is_null(), pc.or_(after.is_null(), rows[BEFORE].is_valid()))
             lacks = before.null_count and pc.any(is_lacking).as_py()
-            if lacks or any(pc.any(pc.is_in(as_compared(key, image), values)).as_py() for image in (after, before)):
+            # A value that the column does not hold is NULL in it.
+            lacks = lacks or (len(values.verbatim) and after.null_count)
+            if lacks or any(pc.any(values.among(KeyImage(image))).as_py() for image in (after, before)):
                 return True
         return False
 
@@ -129,26 +134,21 @@ class KeyFilter:
         """See `ChangeFilter`. Of a key of several columns, each column has one of the values: a few more changes than
         those of the keys may be wanted."""
         columns = self._columns(span) or []
-        images = rows[BEFORE].combine_chunks()
         before_has, after_has = [], []
-        for column, values in columns:
-            held = column_name(column.name)
-            before = images.field(images.type.get_field_index(held))
-            # What an update leaves out stays as it was; of a delete, this is the image before.
-            after = pc.coalesce(rows[held].combine_chunks(), before)
-            before_has.append(pc.is_in(as_compared(column, before), values))
-            after_has.append(pc.is_in(as_compared(column, after), values))
-            _refuse_absent(rows, span, column.name, before)
+        for values, (before, after) in zip(columns, key_images(rows, [of.column for of in columns]), strict=True):
+            before_has.append(values.among(before))
+            after_has.append(values.among(after))
+            _refuse_absent(rows, span, values.column.name, before.values)
         has_key = pc.or_(reduce(pc.and_, before_has), reduce(pc.and_, after_has))
         return pc.and_(has_key, pc.invert(is_past(rows, span.definition)))
 
-    def _columns(self, span: ChangeSpan) -> list[tuple[Column, pa.Array]] | None:
+    def _columns(self, span: ChangeSpan) -> list[KeyValues] | None:
         if span.version_id not in self._known:
             columns = self._columns_in(span)
             if columns is None:
                 return None
             self._known[span.version_id] = [
-                (column, as_compared(column, values_of_texts(column, list(dict.fromkeys(texts)))))
+                KeyValues.from_texts(column, list(dict.fromkeys(texts)))
                 for column, texts in zip(columns, zip(*self._keys, strict=True), strict=True)
             ]
         return self._known[span.version_id]

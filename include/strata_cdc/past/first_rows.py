@@ -14,7 +14,7 @@ from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.key_texts import texts_of_values
 from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.row_texts import value_text
-from strata_cdc.past.rows_as_json import json_rows_of
+from strata_cdc.past.rows_as_json import json_rows_of, key_image
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.layout import column_name
@@ -139,5 +139,5 @@ def _value_texts(row: dict[str, Any], definition: TableDefinition) -> tuple[str,
 def _key_texts(rows: pa.Table, key: Sequence[Column]) -> list[tuple[str, ...]]:
     if not key:
         return [()] * rows.num_rows
-    columns = [texts_of_values(column, rows[column_name(column.name)].combine_chunks()) for column in key]
+    columns = [texts_of_values(column, key_image(rows, column)) for column in key]
     return [tuple(text or "" for text in row) for row in zip(*columns, strict=True)]

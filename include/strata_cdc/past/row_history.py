@@ -6,18 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.clock import to_micros
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.client_statements import ClientStatement
+from strata_cdc.past.key_images import key_images
 from strata_cdc.past.row_values import AlteredValue, KnownValue, RowValues
 from strata_cdc.past.timeline import TableEvent, UnknownChanges
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.current_rows import ends_rows
-from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,15 +192,8 @@ class _Rows:
 
 def _keys(batch: TableChangeBatch, paths: RowPaths) -> Iterator[tuple[Any, Any]]:
     """The key before and after each change, as texts."""
-    span, changes = batch.span, batch.changes
-    images = changes[BEFORE].combine_chunks()
-    befores, afters = [], []
-    for column in paths.columns.columns_in(span) or ():
-        name = column_name(column.name)
-        before = images.field(images.type.get_field_index(name))
-        befores.append(before)
-        afters.append(pc.coalesce(changes[name].combine_chunks(), before))
-    return zip(paths.columns.texts(span, befores), paths.columns.texts(span, afters), strict=True)
+    images = key_images(batch.changes, paths.columns.columns_in(batch.span) or ())
+    return zip(*(paths.columns.texts(batch.span, side) for side in zip(*images, strict=True)), strict=True)
 
 
 class _Line(Struct, frozen=True):

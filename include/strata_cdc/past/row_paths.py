@@ -10,23 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import KeyFilter
-from strata_cdc.past.key_texts import as_compared, has_spellings, texts_of_values, values_of_texts
+from strata_cdc.past.key_images import key_images
+from strata_cdc.past.key_texts import KeyValues, as_compared, has_spellings, texts_of_values
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.schema.model.definition import KeyKind
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.current_rows import ends_rows
-from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from strata_cdc.past.key_texts import KeyImage
     from strata_cdc.past.table_changes import TableChanges
     from strata_cdc.past.timeline import TableTimeline
     from strata_cdc.schema.model.definition import Column, TableName
@@ -65,15 +65,15 @@ class KeyColumns(Struct, frozen=True):
         of = dict(zip(span.ids, span.definition.columns, strict=True))
         return None if ids is None else [of[number] for number in ids]
 
-    def texts(self, span: ChangeSpan, columns: Sequence[pa.Array]) -> list[Key]:
+    def texts(self, span: ChangeSpan, images: Sequence[KeyImage]) -> list[Key]:
         """The keys of rows, from the columns in the types of a version.
 
         Args:
             span: The version.
-            columns: The values, in the order of the key.
+            images: The values, in the order of the key.
         """
         kinds = self.columns_in(span) or []
-        texts = [texts_of_values(kind, column) for kind, column in zip(kinds, columns, strict=True)]
+        texts = [texts_of_values(kind, image) for kind, image in zip(kinds, images, strict=True)]
         return [tuple(text or "" for text in row) for row in zip(*texts, strict=True)]
 
     def compared(self, span: ChangeSpan, keys: Sequence[Key]) -> list[Key]:
@@ -121,11 +121,11 @@ def key_of_words(span: ChangeSpan, words: Sequence[str]) -> Key:
     texts = []
     for name, word in zip(columns.names, words, strict=True):
         column = span.definition.column(name)
-        values = pa.array([]) if column is None else values_of_texts(column, [word])
-        if column is None or not len(values):
+        known = [] if column is None else KeyValues.from_texts(column, [word]).texts()
+        if not known:
             kind = "" if column is None else column.column_type
             raise Usage(f"{word!r} is no value of {name}, which is {kind}", table=str(span.name))
-        texts.append(texts_of_values(column, values)[0] or "")
+        texts += known
     return tuple(texts)
 
 
@@ -224,18 +224,15 @@ def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[t
     """The changes that begin, end or move a row: place, key before and key after; of a key that may have several
     spellings, all changes."""
     kinds = columns.columns_in(span) or ()
-    names = [column_name(column.name) for column in kinds]
-    images = chunk[BEFORE].combine_chunks()
-    befores = [images.field(images.type.get_field_index(name)) for name in names]
-    afters = [pc.coalesce(chunk[name].combine_chunks(), before) for name, before in zip(names, befores, strict=True)]
+    images = list(key_images(chunk, kinds))
     op = chunk["_op"].combine_chunks()
     # An UPDATE with which a row of a versioned table ends.
     op = pc.if_else(ends_rows(chunk, span.definition), "delete", op)
     chosen = pc.or_(pc.not_equal(op, "update"), pa.scalar(any(map(has_spellings, kinds))))
-    for before, after in zip(befores, afters, strict=True):
-        chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
+    for before, after in images:
+        chosen = pc.or_(chosen, after.differs(before))
     at = pc.indices_nonzero(chosen)
-    keys = [columns.texts(span, [array.take(at) for array in image]) for image in (befores, afters)]
+    keys = [columns.texts(span, [image.chosen(at) for image in side]) for side in zip(*images, strict=True)]
     orders = zip(chunk["_seq"].take(at).to_pylist(), chunk["_row"].take(at).to_pylist(), strict=True)
     for order, kind, before, after in zip(orders, op.take(at).to_pylist(), *keys, strict=True):
         yield order, None if kind == "insert" else before, None if kind == "delete" else after

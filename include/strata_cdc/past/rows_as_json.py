@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.jsonl import JSON_VALUES
-from strata_cdc.past.key_texts import as_compared, values_of_texts
+from strata_cdc.past.key_texts import KeyImage, KeyValues
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.layout import column_name
-from strata_cdc.tables.verbatim import verbatim_names
+from strata_cdc.tables.verbatim import exact_names, verbatim_name, verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,23 +66,27 @@ def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> p
         DamagedFileError: A file is gone or damaged.
         LakeUnavailableError: The storage does not answer.
     """
-    wanted = {}
+    wanted = []
     for name, text in zip(names, key, strict=True):
         column = mirror.definition.column(name)
         if column is None:
             return no_rows(mirror.exact_schema)
-        wanted[column_name(name)] = column, as_compared(column, values_of_texts(column, [text]))
+        wanted.append(KeyValues.from_texts(column, [text]))
+    columns = exact_names(mirror.definition, [column_name(name) for name in names])
     parts = [no_rows(mirror.exact_schema)]
     for path, file in mirror.snapshot.files.items():
         alone = replace(mirror, snapshot=replace(mirror.snapshot, files={path: file}))
-        if any(pc.any(_has(rows, wanted)).as_py() for rows in alone.exact_batches(list(wanted))):
+        if any(pc.any(_has(rows, wanted)).as_py() for rows in alone.exact_batches(columns)):
             parts += [rows.filter(_has(rows, wanted)) for rows in alone.exact_batches()]
     return pa.concat_tables(parts)
 
 
-def _has(rows: pa.Table, wanted: dict[str, tuple[Column, pa.Array]]) -> pa.ChunkedArray:
-    masks = [
-        pc.is_in(as_compared(column, rows[name]), values.cast(rows[name].type))
-        for name, (column, values) in wanted.items()
-    ]
-    return reduce(pc.and_, masks)
+def _has(rows: pa.Table, wanted: Sequence[KeyValues]) -> pa.Array:
+    return reduce(pc.and_, (values.among(key_image(rows, values.column)) for values in wanted))
+
+
+def key_image(rows: pa.Table, column: Column) -> KeyImage:
+    """The values of a column of a key; rows as for `json_columns`."""
+    beside = verbatim_name(column.name)
+    verbatim = rows[beside].combine_chunks() if beside in rows.schema.names else None
+    return KeyImage(rows[column_name(column.name)].combine_chunks(), verbatim)

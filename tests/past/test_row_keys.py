@@ -1,0 +1,95 @@
+"""Keys as people write them: values that no Arrow type has, labels, numbers of several types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.past.past_world import PastWorld, executed
+from tests.past.test_rows import asked, ops, refused, with_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PastWorld:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    return with_settings(PastWorld(server, tmp_path, name="shop"), monkeypatch)
+
+
+DATES = """SET sql_mode = ''; CREATE TABLE t (day DATE PRIMARY KEY, n INT);
+INSERT INTO t VALUES ('2026-01-01', 1), ('2026-00-10', 5);
+UPDATE t SET day = '0000-00-00', n = 2 WHERE n = 1; INSERT INTO t VALUES ('2026-01-01', 3);
+UPDATE t SET day = '2026-07-07' WHERE day = '0000-00-00'; INSERT INTO t VALUES ('0000-00-00', 9);
+UPDATE t SET n = n + 10; DELETE FROM t WHERE day = '2026-01-01';
+CREATE TABLE u (at DATETIME(3), id INT, n INT, PRIMARY KEY (at, id));
+INSERT INTO u VALUES ('0000-00-00', 1, 1), ('0000-00-00', 2, 1); UPDATE u SET n = 2 WHERE id = 1"""
+
+
+def test_a_zero_date_is_a_key(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(DATES, "shop")
+    world.publish()
+    world.update()
+    moved = asked(capsys, "history", "shop.t", "2026-07-07")
+    assert ops(moved) == ["insert", "update", "update", "update"]
+    days = [line["changed"].get("day") for line in moved]
+    assert days[1:3] == [
+        {"before": "2026-01-01", "after": "0000-00-00"},
+        {"before": "0000-00-00", "after": "2026-07-07"},
+    ]
+    # Two rows had the key: one that came from another day and moved on, and one that is there.
+    zero = asked(capsys, "history", "shop.t", "0000-00-00")
+    assert [(line["row_number"], line["op"]) for line in zero] == [
+        (1, "insert"), (1, "update"), (1, "update"), (2, "insert"), (2, "update"), (1, "update"),
+    ]  # fmt: skip
+    assert [line["row_number"] for line in asked(capsys, "history", "shop.t", "2026-01-01")] == [1, 1, 2, 1, 2, 1, 2]
+    assert len(asked(capsys, "history", "shop.t", "2026-00-10")) == 2
+    assert {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", "0000-00-00")}["n"] == 19
+    for key in ("0000-00-00", "0000-00-00 00:00:00", "0000-00-00 00:00:00.000"):
+        assert ops(asked(capsys, "history", "shop.u", key, "1")) == ["insert", "update"]
+    then = executed(world).rpartition("-")[0] + "-4"
+    difference = asked(capsys, "diff", "shop.t", "0000-00-00", "--from", then)
+    assert [(line["before"], line["after"]) for line in difference if line["kind"] == "changed"] == [
+        ({"n": 2}, {"n": 19})
+    ]
+    assert "is no value of day" in refused(capsys, "history", "shop.t", "2026-13-01")
+
+
+LABELS = """CREATE TABLE s (tags SET('red', 'Green', 'blue') PRIMARY KEY, n INT);
+INSERT INTO s VALUES ('blue,red', 1), ('', 2); UPDATE s SET n = 3;
+CREATE TABLE e (state ENUM('new', 'Old') PRIMARY KEY, n INT); INSERT INTO e VALUES ('old', 1)"""
+
+
+def test_labels_have_no_order_and_no_case(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(LABELS, "shop")
+    world.publish()
+    for word in ("red,blue", "blue,red", "BLUE,red", "blue,red,blue"):
+        lines = asked(capsys, "history", "shop.s", word)
+        assert [line["key"] for line in lines] == [{"tags": "red,blue"}] * 2
+    assert ops(asked(capsys, "history", "shop.s", "")) == ["insert", "update"]
+    assert asked(capsys, "history", "shop.e", "OLD")[0]["key"] == {"state": "Old"}
+    assert "'red,pink' is no value of tags, which is set(" in refused(capsys, "history", "shop.s", "red,pink")
+    assert "'2' is no value of state" in refused(capsys, "blame", "shop.e", "2")
+
+
+NUMBERS = """CREATE TABLE d (x DOUBLE PRIMARY KEY, n INT); INSERT INTO d VALUES (-0e0, 1), (1e300, 2);
+UPDATE d SET x = 0 WHERE x = 0; UPDATE d SET n = n + 1;
+CREATE TABLE i (x DECIMAL(30) PRIMARY KEY, n INT); INSERT INTO i VALUES (5, 1), (100000000000000000000, 2);
+ALTER TABLE i MODIFY x DOUBLE; UPDATE i SET n = n + 1"""
+
+
+def test_equal_numbers_are_one_key(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(NUMBERS, "shop")
+    world.publish()
+    for word in ("0", "-0", "0.0"):
+        lines = asked(capsys, "history", "shop.d", "--", word)
+        assert [(line["op"], line["row_number"]) for line in lines] == [("insert", 1), ("update", 1), ("update", 1)]
+    assert ops(asked(capsys, "history", "shop.d", "1e300")) == ["insert", "update"]
+    for word in ("5", "5.0", "1e20", "100000000000000000000"):
+        assert ops(asked(capsys, "history", "shop.i", word)) == ["insert", "ALTER", "update"]
