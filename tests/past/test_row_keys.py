@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.mariadb_server import start_mariadb
 from tests.past.past_world import PastWorld, executed
 from tests.past.test_rows import asked, ops, refused, with_settings
 
@@ -78,10 +79,31 @@ def test_labels_have_no_order_and_no_case(world: PastWorld, capsys: pytest.Captu
     assert "'2' is no value of state" in refused(capsys, "blame", "shop.e", "2")
 
 
+ADDRESSES = """CREATE TABLE u (x UUID PRIMARY KEY, n INT); CREATE TABLE i (x INET6 PRIMARY KEY, n INT);
+INSERT INTO u VALUES ('123e4567-e89b-12d3-a456-426655440000', 1);
+INSERT INTO i VALUES ('::1', 1), ('192.0.2.1', 2), ('2001:db8::ff00:42:8329', 3)"""
+
+
+def test_addresses_have_many_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with start_mariadb(tmp_path / "server", "11.8") as server:
+        world = with_settings(PastWorld(server, tmp_path, name="shop"), monkeypatch)
+        server.run_sql(f"CREATE DATABASE shop; USE shop; {ADDRESSES}")
+        world.publish()
+        for word in ("123E4567-E89B-12D3-A456-426655440000", "123e4567e89b12d3a456426655440000"):
+            assert ops(asked(capsys, "history", "shop.u", word)) == ["insert"]
+        for word, n in {"0:0::1": 1, "192.0.2.1": 2, "::ffff:c000:201": 2, "2001:DB8:0:0:0:FF00:42:8329": 3}.items():
+            assert [line["after"]["n"] for line in asked(capsys, "history", "shop.i", word)] == [n]
+        assert "'10.0.0' is no value of x" in refused(capsys, "history", "shop.i", "10.0.0")
+
+
 NUMBERS = """CREATE TABLE d (x DOUBLE PRIMARY KEY, n INT); INSERT INTO d VALUES (-0e0, 1), (1e300, 2);
 UPDATE d SET x = 0 WHERE x = 0; UPDATE d SET n = n + 1;
 CREATE TABLE i (x DECIMAL(30) PRIMARY KEY, n INT); INSERT INTO i VALUES (5, 1), (100000000000000000000, 2);
-ALTER TABLE i MODIFY x DOUBLE; UPDATE i SET n = n + 1"""
+ALTER TABLE i MODIFY x DOUBLE; UPDATE i SET n = n + 1;
+CREATE TABLE w (x DECIMAL(50, 4) PRIMARY KEY, n INT); INSERT INTO w VALUES (1.5, 1), (-0.25, 2), (0, 3);
+ALTER TABLE w MODIFY x DECIMAL(60, 6); UPDATE w SET n = n + 1"""
 
 
 def test_equal_numbers_are_one_key(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,3 +115,6 @@ def test_equal_numbers_are_one_key(world: PastWorld, capsys: pytest.CaptureFixtu
     assert ops(asked(capsys, "history", "shop.d", "1e300")) == ["insert", "update"]
     for word in ("5", "5.0", "1e20", "100000000000000000000"):
         assert ops(asked(capsys, "history", "shop.i", word)) == ["insert", "ALTER", "update"]
+    for word in ("1.5", "1.5000000", "-0.25", "-.25", "0", "-0.0"):
+        assert ops(asked(capsys, "history", "shop.w", "--", word)) == ["insert", "ALTER", "update"]
+    assert "is no value of x" in refused(capsys, "history", "shop.w", "1.0000001")

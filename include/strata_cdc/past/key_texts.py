@@ -12,21 +12,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata_cdc.changes.arrow import arrow_type, is_calendar, is_labelled
+from strata_cdc.changes.arrow import arrow_type, is_calendar
 from strata_cdc.changes.jsonl import JSON_VALUES
 from strata_cdc.dialects.conditions.terms import RULES, TextRule
-from strata_cdc.schema.model.types import TypeKind, parse_column_type
+from strata_cdc.schema.apply.defaults import shown_address
+from strata_cdc.schema.model.types import LABELLED, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata_cdc.schema.model.definition import Column
+    from strata_cdc.schema.model.types import ColumnType
 
 _TIME: Final = re.compile(r"(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01])", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?", re.ASCII)
 _PLAIN: Final = "^[ -~]*$"
+_WITH_ZEROS: Final = frozenset({TypeKind.TIME, TypeKind.DECIMAL})
 _MOST_DIGITS: Final = 65
 """Of DECIMAL, the widest exact type to which a DOUBLE may be altered."""
 
@@ -94,7 +97,7 @@ def values_of_texts(column: Column, texts: Sequence[str]) -> pa.Array:
     scalars = []
     for text in texts:
         try:
-            value = _as_labelled(column, text) if is_labelled(column) else _value(text, kind)
+            value = _shown(column, text) if pa.types.is_string(kind) else _value(text, kind)
             scalars.append(pa.scalar(value, kind))
         except (ValueError, ArithmeticError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             continue
@@ -116,7 +119,7 @@ def _texts_of_held(column: Column, values: pa.Array) -> list[str | None]:
     if pa.types.is_binary(values.type):
         return [None if value is None else f"0x{value.hex()}" for value in values.to_pylist()]
     texts = [None if value is None else str(value) for value in JSON_VALUES[shown.kind](shown)(values)]
-    if pa.types.is_timestamp(values.type) or pa.types.is_decimal(values.type) or shown.kind is TypeKind.TIME:
+    if pa.types.is_timestamp(values.type) or pa.types.is_decimal(values.type) or shown.kind in _WITH_ZEROS:
         return [text and without_zeros(text) for text in texts]
     if pa.types.is_floating(values.type):
         return [text and _exact_number(text) for text in texts]
@@ -174,9 +177,30 @@ def _verbatim_date(column: Column, text: str) -> str | None:
     return f"{day} {seconds}" + (f".{digits}" if digits else "")
 
 
-def _as_labelled(column: Column, text: str) -> str:
+def _shown(column: Column, text: str) -> str:
+    """A text as a SELECT shows it, if it is another one of the same value."""
+    kind = parse_column_type(column.column_type)
+    if kind.kind in LABELLED:
+        return _as_labelled(column, kind, text)
+    if kind.kind is TypeKind.DECIMAL:
+        return _wide_decimal(text, kind.decimals or 0)
+    if kind.kind is TypeKind.INET6 and ":" not in text:
+        # MariaDB stores an IPv4 address so, since it has INET4 (10.10).
+        return shown_address(f"::ffff:{text}", kind)
+    return shown_address(text, kind) if kind.kind.facts.family is Family.FIXED_BYTES else text
+
+
+def _wide_decimal(text: str, scale: int) -> str:
+    number = Decimal(text.strip())
+    whole, _, fraction = f"{number or Decimal(0):f}".partition(".")
+    digits = fraction.rstrip("0").ljust(scale, "0")
+    if not number.is_finite() or len(digits) > scale:
+        raise ValueError(text)
+    return f"{whole}.{digits}" if digits else whole
+
+
+def _as_labelled(column: Column, shown: ColumnType, text: str) -> str:
     """The text of an ENUM or SET as its labels spell it, members of a SET in the order of their numbers."""
-    shown = parse_column_type(column.column_type)
     words = [] if text == "" else text.split(",") if shown.kind is TypeKind.SET else [text]
     labels, wanted = (as_compared(column, pa.array(texts, pa.string())).to_pylist() for texts in (shown.labels, words))
     # ValueError: it is no label.
@@ -184,8 +208,6 @@ def _as_labelled(column: Column, text: str) -> str:
 
 
 def _value(text: str, kind: pa.DataType) -> Any:
-    if pa.types.is_string(kind):
-        return text
     if pa.types.is_binary(kind):
         match = _HEXADECIMAL.fullmatch(text)
         return bytes.fromhex(match[1]) if match else text.encode()

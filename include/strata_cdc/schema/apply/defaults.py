@@ -226,6 +226,15 @@ def address_text(literal: Literal, column_type: ColumnType) -> str:
         return literal.text
 
 
+def shown_address(text: str, column_type: ColumnType) -> str:
+    """The text that a SELECT gives of a UUID or an address, from any text of it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return _TEXTS[column_type.kind](_PARSERS[column_type.kind](text))
+
+
 def _inet6(raw: bytes) -> str:
     """The longest run of zero groups becomes `::`, also a single group, the first of equal ones; an IPv4 address at the
     end is written as such (plugin/type_inet/sql_type_inet.cc, `Inet6::to_string`)."""
