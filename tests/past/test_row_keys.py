@@ -30,7 +30,9 @@ UPDATE t SET day = '0000-00-00', n = 2 WHERE n = 1; INSERT INTO t VALUES ('2026-
 UPDATE t SET day = '2026-07-07' WHERE day = '0000-00-00'; INSERT INTO t VALUES ('0000-00-00', 9);
 UPDATE t SET n = n + 10; DELETE FROM t WHERE day = '2026-01-01';
 CREATE TABLE u (at DATETIME(3), id INT, n INT, PRIMARY KEY (at, id));
-INSERT INTO u VALUES ('0000-00-00', 1, 1), ('0000-00-00', 2, 1); UPDATE u SET n = 2 WHERE id = 1"""
+INSERT INTO u VALUES ('0000-00-00', 1, 1), ('0000-00-00', 2, 1); UPDATE u SET n = 2 WHERE id = 1;
+CREATE TABLE v (day DATE PRIMARY KEY, n INT); INSERT INTO v VALUES ('0000-00-00', 1), ('2026-01-01', 1);
+ALTER TABLE v MODIFY day DATETIME(3); UPDATE v SET n = 2"""
 
 
 def test_a_zero_date_is_a_key(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,6 +56,8 @@ def test_a_zero_date_is_a_key(world: PastWorld, capsys: pytest.CaptureFixture[st
     assert {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", "0000-00-00")}["n"] == 19
     for key in ("0000-00-00", "0000-00-00 00:00:00", "0000-00-00 00:00:00.000"):
         assert ops(asked(capsys, "history", "shop.u", key, "1")) == ["insert", "update"]
+    for key in ("0000-00-00", "2026-01-01", "2026-01-01 00:00:00"):
+        assert ops(asked(capsys, "history", "shop.v", key)) == ["insert", "ALTER", "update"]
     then = executed(world).rpartition("-")[0] + "-4"
     difference = asked(capsys, "diff", "shop.t", "0000-00-00", "--from", then)
     assert [(line["before"], line["after"]) for line in difference if line["kind"] == "changed"] == [

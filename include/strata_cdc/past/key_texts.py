@@ -76,7 +76,7 @@ class KeyValues(Struct, frozen=True):
     def texts(self) -> list[str]:
         """Their texts."""
         held = texts_of_values(self.column, KeyImage(self.held))
-        return [text or "" for text in held] + [without_zeros(text) for text in self.verbatim.to_pylist()]
+        return [text or "" for text in held] + [_without_midnight(text) for text in self.verbatim.to_pylist()]
 
     def among(self, image: KeyImage) -> pa.Array | pa.ChunkedArray:
         """Which rows have one of them."""
@@ -110,7 +110,7 @@ def texts_of_values(column: Column, image: KeyImage) -> list[str | None]:
     if image.verbatim is None or image.verbatim.null_count == len(image.verbatim):
         return texts
     verbatim = image.verbatim.to_pylist()
-    return [other and without_zeros(other) if text is None else text
+    return [other and _without_midnight(other) if text is None else text
             for text, other in zip(texts, verbatim, strict=True)]  # fmt: skip
 
 
@@ -119,6 +119,8 @@ def _texts_of_held(column: Column, values: pa.Array) -> list[str | None]:
     if pa.types.is_binary(values.type):
         return [None if value is None else f"0x{value.hex()}" for value in values.to_pylist()]
     texts = [None if value is None else str(value) for value in JSON_VALUES[shown.kind](shown)(values)]
+    if shown.kind is TypeKind.DATETIME:
+        return [text and _without_midnight(text) for text in texts]
     if pa.types.is_timestamp(values.type) or pa.types.is_decimal(values.type) or shown.kind in _WITH_ZEROS:
         return [text and without_zeros(text) for text in texts]
     if pa.types.is_floating(values.type):
@@ -150,6 +152,11 @@ def as_compared(column: Column, values: pa.Array | pa.ChunkedArray) -> pa.Array 
 def without_zeros(text: str) -> str:
     """The text of a number or a time without zeros at the end of its fraction."""
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _without_midnight(text: str) -> str:
+    """The text of a DATETIME; that of a DATE, if it is the same moment."""
+    return without_zeros(text).removesuffix(" 00:00:00")
 
 
 def _exact_number(text: str) -> str:
