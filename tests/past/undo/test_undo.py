@@ -91,6 +91,37 @@ def test_the_server_finds_conflicts_that_are_not_published(world: UndoWorld) -> 
     assert world.rows("t") == now
 
 
+def test_a_client_that_connects_again_changes_nothing(world: UndoWorld) -> None:
+    """As `source undo.sql` in `mysql` does: another session, without the transaction, gets the rest of the script."""
+    accident = "UPDATE t SET a = 'x' WHERE id = 1; DELETE FROM t WHERE id = 2; INSERT INTO t VALUES (4, 'four', 4, 4)"
+    world.server.run_sql(CREATE + ROWS, "shop")
+    back = world.rows("t")
+    gtids = world.changed(accident)
+    world.publish()
+    lines = world.script(Choice(gtids=gtids))[0].splitlines()
+    now, begin = world.rows("t"), lines.index("START TRANSACTION;")
+    end = next(at for at, line in enumerate(lines) if "'COMMIT'" in line)
+    for lost_at in range(begin + 1, len(lines)):
+        errors = [*goes_on(world, lines[:lost_at]), *goes_on(world, lines[lost_at:])]
+        assert world.rows("t") == (back if lost_at > end + 2 else now), lines[lost_at]
+        assert any("connection lost" in error for error in errors) or lost_at > len(lines) - 4
+        if world.rows("t") == back:
+            world.server.run_sql(accident, "shop")
+
+
+def goes_on(world: UndoWorld, lines: list[str]) -> list[str]:
+    """The errors of a session that goes on after each."""
+    errors = []
+    with world.server.connect() as connection, connection.cursor() as cursor:
+        for line in lines:
+            if not line.startswith("--"):
+                try:
+                    cursor.execute(line)
+                except pymysql.err.MySQLError as error:
+                    errors.append(str(error))
+    return errors
+
+
 def test_a_row_with_the_same_key_is_not_overwritten(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     gtids = world.changed("DELETE FROM t WHERE id > 1")

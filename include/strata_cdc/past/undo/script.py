@@ -2,7 +2,8 @@
 
 It is meant for `mysql < undo.sql`: one transaction, a statement to a line. Each statement is checked by the server
 itself (ROW_COUNT()): if one has found another row than expected, the end of the script rolls everything back and fails.
-The end does so even where a client goes on after errors (`mysql --force`), since an error makes ROW_COUNT() -1.
+The end does so even where a client goes on after errors (`mysql --force`), since an error makes ROW_COUNT() -1, and
+where it goes on in another session after the connection was lost (`source undo.sql` in `mysql`).
 Not here: what the statements are (`undo.py`)."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from strata_cdc.past.undo.definition_guard import guard_lines
 from strata_cdc.past.undo.literals import condition, utf8_text
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
 from strata_cdc.past.undo.schema_undo import in_order_of_names
-from strata_cdc.past.undo.steps import Direction
+from strata_cdc.past.undo.steps import IN_SESSION, Direction
 from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
 from strata_cdc.past.undo.undo import LISTED
 from strata_cdc.position.sets import DOMAIN_GTID, Gtid, GtidSet
@@ -49,13 +50,14 @@ SESSION: Final = (
     f"SET SESSION sql_mode = '{_SQL_MODE}', time_zone = '+00:00', sql_safe_updates = 0 "
     "/*!80030 , SESSION show_gipk_in_create_table_and_information_schema = ON */ "
     "/*M!110200 , SESSION character_set_collations = '' */",
-    "SET @strata_other = NULL",
+    f"SET @strata_other = NULL, {IN_SESSION} = 1",
 )
 """What a script sets first."""
+_HOLDS: Final = f"{IN_SESSION} AND @strata_other IS NULL"
 END: Final = (
-    "SELECT IF(@strata_other IS NULL, 'every statement found what it expects', CONCAT('rolled back: these statements "
-    "found something else: ', @strata_other)) AS strata",
-    "SET @strata_end = IF(@strata_other IS NULL, 'COMMIT', 'ROLLBACK')",
+    f"SELECT IF({IN_SESSION} IS NULL, 'the connection was lost', IF({_HOLDS}, 'every statement found what it expects', "
+    "CONCAT('rolled back: these statements found something else: ', @strata_other))) AS strata",
+    f"SET @strata_end = IF({_HOLDS}, 'COMMIT', 'ROLLBACK')",
     "PREPARE strata_end FROM @strata_end",
     "EXECUTE strata_end",
 )
@@ -65,7 +67,10 @@ FAIL: Final = (
     "/*!80030 , SESSION show_gipk_in_create_table_and_information_schema = @strata_gipk */ "
     "/*M!110200 , SESSION character_set_collations = @strata_collations */",
     # No server has SIGNAL outside of procedures: a table that is not there makes the client fail.
-    "SET @strata_end = IF(@strata_other IS NULL, 'DO 0', 'DO (SELECT 1 FROM `rolled back, nothing was changed`.`-`)')",
+    # If the connection was lost, nobody knows here whether that was before COMMIT.
+    f"SET @strata_end = IF({_HOLDS}, 'DO 0', IF({IN_SESSION} IS NULL, "  # noqa: S608 - constants
+    "'DO (SELECT 1 FROM `connection lost, make the script again`.`-`)', "
+    "'DO (SELECT 1 FROM `rolled back, nothing was changed`.`-`)'))",
     "PREPARE strata_end FROM @strata_end",
     "EXECUTE strata_end",
     "DEALLOCATE PREPARE strata_end",
@@ -395,8 +400,8 @@ def _count(query: str, what: str) -> Iterator[tuple[str, str]]:
 
 
 def _unless_failed(statement: str) -> Iterator[tuple[str, str]]:
-    """DDL that is not executed if something failed before and the client went on (mysql --force)."""
+    """DDL that is not executed if something failed before and the client went on (mysql --force, or `source`)."""
     yield "comment", statement
-    yield "alter", f"SET @strata_end = IF(@strata_other IS NULL, {utf8_text(statement)}, 'DO 0')"
+    yield "alter", f"SET @strata_end = IF({_HOLDS}, {utf8_text(statement)}, 'DO 0')"
     yield "alter", "PREPARE strata_end FROM @strata_end"
     yield "alter", "EXECUTE strata_end"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -208,12 +208,18 @@ def _wanted(name: str, cell: Cell) -> Any:
 # Text -------------------------------------------------------------------------------------------
 
 
-def statement(step: UndoStep, table: NowTable, write: Literal = literal) -> str:
+IN_SESSION: Final = "@strata_session"
+"""Set at the beginning of a script. Clients that connect again by themselves and go on (`source` in `mysql`) would
+execute the rest without the transaction: in another session it is NULL, and no statement finds a row."""
+
+
+def statement(step: UndoStep, table: NowTable, write: Literal = literal, only_in: str = IN_SESSION) -> str:
     """The statement, in one line, without a semicolon.
 
     Args:
         step: What it does.
         write: Writes a value that is stored.
+        only_in: A condition without which it does nothing; empty for an INSERT that anybody may run.
 
     Raises:
         SkippedError: A value has no exact form in SQL.
@@ -222,14 +228,15 @@ def statement(step: UndoStep, table: NowTable, write: Literal = literal) -> str:
     if step.kind is StepKind.INSERT:
         columns = ", ".join(map(quoted, step.wanted))
         values = ", ".join(_written(write, table, *pair) for pair in step.wanted.items())
-        return f"INSERT INTO {name} ({columns}) VALUES ({values})"  # noqa: S608 - likewise
+        rows = f"SELECT {values} FROM DUAL WHERE {only_in}" if only_in else f"VALUES ({values})"  # noqa: S608 - likewise
+        return f"INSERT INTO {name} ({columns}) {rows}"
     conditions = [_written(equality, table, *pair) for pair in step.key.items()]
     conditions += [
         _written(condition, table, column, value)
         for column, value in step.expected.items()
         if column not in step.key or _needs_bytes(table.column(column))
     ]
-    where = " AND ".join(conditions) + ("" if table.key else " LIMIT 1")
+    where = " AND ".join([*conditions, only_in]) + ("" if table.key else " LIMIT 1")
     if step.kind is StepKind.DELETE:
         return f"DELETE FROM {name} WHERE {where}"  # noqa: S608 - quoted names and literals
     return f"UPDATE {name} SET {', '.join(_assignments(step, table, write))} WHERE {where}"  # noqa: S608 - likewise

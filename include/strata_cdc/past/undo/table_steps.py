@@ -310,7 +310,8 @@ class TableSteps:
         for image in self._images(mirror, span) if span is not None and span.definition == mirror.definition else ():
             made = self._made(table, LoggedChange(_NOBODY, "delete", image, {}, ()))
             if not isinstance(made, str):
-                yield made[0].wanted, made[1]
+                write = partial(self.documents.literal, _NOBODY)
+                yield made[0].wanted, statement(made[0], self.table, write, only_in="")
 
     def done(self, printed: PrintedStatement) -> str:
         """A condition that the row is already as an UPDATE makes it; empty for a table without a key."""
