@@ -187,3 +187,51 @@ def test_a_method_says_what_it_reads_or_takes() -> None:
 def test_a_vague_method_is_seen() -> None:
     lines = ("class A:", "    def read(self): ...", "    @property", "    def take(self): ...", "def of(): ...")
     assert vague_methods("\n".join(lines)) == ["A.read"]
+
+
+VERBS = {
+    "said": "summary, reason, outcome, message",
+    "told": "reported",
+    "asked": "requested, queried",
+    "mend": "remedy",
+    "life": "lifetime",
+    "lives": "lifetimes",
+    "era": "span, version",
+    "stretch": "range",
+    "happening": "event",
+}
+"""Words that no name of the code has, each with nouns that it may have instead."""
+CALENDAR = ("binlog/kernels/number_texts.py", "binlog/kernels/temporal.py")
+"""There an era is what the calendar calls so: 400 years."""
+
+
+def names_in(source: str) -> Iterator[str]:
+    """The names that a module uses or makes."""
+    for node in ast.walk(ast.parse(source)):
+        for kind, field in ((ast.Name, "id"), (ast.Attribute, "attr"), (ast.arg, "arg"), (ast.keyword, "arg")):
+            if isinstance(node, kind) and getattr(node, field):
+                yield getattr(node, field)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def verbs_in(source: str) -> set[str]:
+    """The names that have such a word as a part."""
+    return {
+        name
+        for name in names_in(source)
+        if set(re.findall("[a-z]+", re.sub("([A-Z])", r"_\1", name).lower())) & {*VERBS}
+    }
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_names_are_nouns(folder: str) -> None:
+    paths = [path for path in sorted((PACKAGES / folder).rglob("*.py")) if not str(path).endswith(CALENDAR)]
+    assert not {path.name: names for path in paths if (names := verbs_in(path.read_text()))}
+
+
+@pytest.mark.parametrize("word", VERBS)
+def test_each_verb_is_seen(word: str) -> None:
+    for line in (f"def f(x_{word}): ...", f"{word} = 1", f"a._{word}", f"f({word}=1)", f"class {word.title()}Of: ..."):
+        assert len(verbs_in(line)) == 1
+    assert not verbs_in(f"a = '{word}'; {word}s_of = 1; be{word} = 2")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 """The values of a key's columns as texts (`key_texts.py`)."""
-Place = tuple[int, int]
+RowOrder = tuple[int, int]
 """`_seq` and `_row` of a change; a row of -1 is before the changes of the transaction."""
 
 _AFTER_ALL: Final = (1 << 62, 0)
@@ -135,7 +135,7 @@ class RowPaths(Struct, frozen=True):
     columns: KeyColumns
     keys: tuple[Key, ...]
     """All keys under which they were."""
-    segments: dict[Key, list[tuple[Place, Place, int]]]
+    segments: dict[Key, list[tuple[RowOrder, RowOrder, int]]]
     """By key: from which place to which one it was the key of which row, ends included."""
     spellings: frozenset[Key]
     """The key, and all texts of it that a version takes for the same."""
@@ -144,7 +144,7 @@ class RowPaths(Struct, frozen=True):
     filter: KeyFilter
     """The changes of these keys."""
 
-    def row_of(self, key: Key, order: Place) -> int | None:
+    def row_of(self, key: Key, order: RowOrder) -> int | None:
         """The row that had a key at a place; None if it is none of the rows."""
         for first, last, row in reversed(self.segments.get(key, ())):
             if first <= order <= last:
@@ -220,7 +220,7 @@ def _may_bring_rows(event: TableEvent) -> bool:
     return effect is not None and (effect.brings_rows or effect.kind in {EffectKind.EXCHANGE, EffectKind.READ_AGAIN})
 
 
-def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[tuple[Place, Key | None, Key | None]]:
+def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[tuple[RowOrder, Key | None, Key | None]]:
     """The changes that begin, end or move a row: place, key before and key after; of a key that may have several
     spellings, all changes."""
     kinds = columns.columns_in(span) or ()
@@ -258,7 +258,7 @@ class _Same:
 class _Walk:
     """Follows the rows of some keys through a timeline."""
 
-    def __init__(self, table: TableName, key: Key, keys: set[Key], begin: Place) -> None:
+    def __init__(self, table: TableName, key: Key, keys: set[Key], begin: RowOrder) -> None:
         self._table, self._keys = table, keys
         self.is_unique = True
         """Whether no two rows have one key, in the version whose changes come next."""
@@ -266,19 +266,19 @@ class _Walk:
         """Keys of which a change has shown that a row has them."""
         self.spellings = {key}
         """The key, and all that was the same by what a version compares."""
-        self._open: dict[Key, tuple[Place, int]] = {}
+        self._open: dict[Key, tuple[RowOrder, int]] = {}
         self._count = 0
         self._came: dict[int, Key] = {}
         self._went: dict[int, Key] = {}
-        self.segments: dict[Key, list[tuple[Place, Place, int]]] = {}
+        self.segments: dict[Key, list[tuple[RowOrder, RowOrder, int]]] = {}
         self.doubt(begin)
 
-    def doubt(self, order: Place) -> None:
+    def doubt(self, order: RowOrder) -> None:
         """There may be rows from here on whose INSERT is not among the changes."""
         for key in self._keys - self._open.keys():
             self._begin(key, order, self._new())
 
-    def remove_all(self, order: Place) -> None:
+    def remove_all(self, order: RowOrder) -> None:
         """All rows end."""
         for key in list(self._open):
             self._end(key, order)
@@ -290,7 +290,7 @@ class _Walk:
         elif _may_bring_rows(event):
             self.doubt((event.seq, -1))
 
-    def add_spellings(self, order: Place, changed: set[Key], same: _Same) -> None:
+    def add_spellings(self, order: RowOrder, changed: set[Key], same: _Same) -> None:
         """Keys of a change that are the same as the key. A row had one of them, so none had another spelling."""
         self.spellings |= changed
         if changed:
@@ -298,7 +298,7 @@ class _Walk:
                 self._refuse_second(key, order)
                 self._end(key, order)
 
-    def add_change(self, order: Place, before: Key | None, after: Key | None) -> None:
+    def add_change(self, order: RowOrder, before: Key | None, after: Key | None) -> None:
         """A change that begins, ends or moves a row."""
         row = None
         if before in self._keys and before is not None:
@@ -329,10 +329,10 @@ class _Walk:
         self._count += 1
         return self._count
 
-    def _begin(self, key: Key, order: Place, row: int) -> None:
+    def _begin(self, key: Key, order: RowOrder, row: int) -> None:
         self._open[key] = order, row
 
-    def _refuse_second(self, key: Key, order: Place) -> None:
+    def _refuse_second(self, key: Key, order: RowOrder) -> None:
         """Refuses a second row with a key, as long as the columns are no key of the table."""
         if key in self._sure and not self.is_unique:
             raise Usage(
@@ -343,7 +343,7 @@ class _Walk:
                 f"`strata row history {table_word(self._table)} --where \"name = 'a'\"`.",
             )
 
-    def _end(self, key: Key, order: Place) -> int | None:
+    def _end(self, key: Key, order: RowOrder) -> int | None:
         self._sure.discard(key)
         begun = self._open.pop(key, None)
         if begun is None:
