@@ -76,7 +76,7 @@ def test_an_old_server_has_fewer_variables():
 
 def test_the_steps_to_gtids_start_where_the_server_is():
     (finding,) = (one for one in judge_settings({**GOOD, "gtid_mode": "OFF_PERMISSIVE"}) if one.name == "gtid_mode")
-    assert "gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON;" in finding.mend
+    assert "gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON;" in finding.remedy
 
 
 def missing(*lines: str, store: str | None = "strata") -> set[str]:
@@ -136,7 +136,7 @@ def test_no_mend_has_what_the_server_does_not_know(version):
         "log_bin": "ON",
     }
     age = {"binlog_expire_logs_seconds": "60"} if version.startswith("8") else {"expire_logs_days": "0.1"}
-    mends = {one.name: one.mend for one in judge_settings({**wrong, **age}) if one.mend}
+    mends = {one.name: one.remedy for one in judge_settings({**wrong, **age}) if one.remedy}
     assert len(mends) == 6
     is_new = version.startswith("8")
     assert all(("SET PERSIST" in mend) is is_new for mend in mends.values())
@@ -144,7 +144,7 @@ def test_no_mend_has_what_the_server_does_not_know(version):
     assert ("restart it" in mends["gtid_mode"]) is version.startswith("5.6")
     assert ("expire_logs_days" in mends["binlog_expire_logs_seconds"]) is not is_new
     backup = judge_backup_admin(Grants(), "'u'@'%'", Flavour.parse(version))
-    assert ("GRANT" in backup.mend) is is_new
+    assert ("GRANT" in backup.remedy) is is_new
 
 
 def test_a_partial_revoke_is_said():
@@ -152,7 +152,7 @@ def test_a_partial_revoke_is_said():
     (finding,) = (one for one in judge_grants(Grants.parse(lines), "'u'@'%'", "strata") if one.name == "SELECT")
     assert finding.severity is FindingSeverity.WARNING
     assert "all databases but a`secret" in finding.what
-    assert finding.mend == "GRANT SELECT ON `a``secret`.* TO 'u'@'%';"
+    assert finding.remedy == "GRANT SELECT ON `a``secret`.* TO 'u'@'%';"
 
 
 def test_a_store_elsewhere_needs_no_grants_here():
@@ -162,4 +162,4 @@ def test_a_store_elsewhere_needs_no_grants_here():
 
 def test_every_finding_that_stands_in_the_way_has_a_mend():
     findings = judge_grants(Grants(), "'u'@'%'", "strata")
-    assert all(finding.mend and "TO 'u'@'%'" in finding.mend for finding in findings)
+    assert all(finding.remedy and "TO 'u'@'%'" in finding.remedy for finding in findings)

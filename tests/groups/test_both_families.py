@@ -287,7 +287,7 @@ def test_the_doctor_prints_what_ends_the_waiting(shards: Shards):
     assert [one.severity for one in found] == [FindingSeverity.WARNING] * 2
     for world, finding in zip(shards.sources[1:], found, strict=True):
         assert world.name in finding.what
-        world.server.run_sql(str(finding.mend))
+        world.server.run_sql(str(finding.remedy))
     found = list(_check_heartbeats(shards, measured, 2.5))  # type: ignore[arg-type]
     assert [one.severity for one in found] == [FindingSeverity.OK] * 2
     for world in shards.sources[1:]:

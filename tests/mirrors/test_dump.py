@@ -459,7 +459,7 @@ def test_retention_keeps_what_a_dump_needs_until_it_is_given_up(world):
         if progress is not None and len(said) == 3:
             return
         world.server.run_sql("UPDATE plain SET a = a + 1 WHERE id < 90; FLUSH BINARY LOGS", "kept")
-        world.publish(take=WorkChoice.PENDING)
+        world.publish(choice=WorkChoice.PENDING)
         said.append(retained(world).held_by)
 
     assert dump(world, "plain", tell=go_on).changes

@@ -113,7 +113,7 @@ def live(world: MirrorWorld, chance: random.Random, number: int) -> None:
         table = chance.choice(TABLES)
         statements.append(f"ALTER TABLE {table} ADD COLUMN c{number} INT DEFAULT {number}")
     world.server.run_sql("USE shop; " + "; ".join(statements))
-    world.publish(take=WorkChoice.PENDING)
+    world.publish(choice=WorkChoice.PENDING)
 
 
 @pytest.mark.parametrize("seed", seeds())

@@ -44,7 +44,7 @@ def test_killed_at_random_instants(server: MysqlServer, tmp_path: Path, mode: Mo
     for number in range(KILLS):
         for works in WORKS:
             move_money(world, random, 15)
-            world.publish(take=WorkChoice.PENDING)
+            world.publish(choice=WorkChoice.PENDING)
             # What is read and written right now is too young for it.
             killer.kill(*works, seconds=GRACE_SECONDS)
             if number % 5 == 0:

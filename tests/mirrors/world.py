@@ -75,14 +75,14 @@ class MirrorWorld:
         """The schemas of tables that are older than the stream."""
         snapshot_schemas(self.source.address, self.engine, self.name)
 
-    def publish(self, request: RunRequest | None = None, *, take: WorkChoice | None = None) -> None:
+    def publish(self, request: RunRequest | None = None, *, choice: WorkChoice | None = None) -> None:
         """Everything up to now, or what is asked for, or what is owed of it, without checks."""
         land_binlog(self.source.address, lake=self.lake, source=self.name)
         track_landed(self.lake, self.name, self.engine)
         stream = LandedStream.open(self.lake, self.name)
         # An interval is closed once its end has passed; MariaDB's times have no fractions.
         now = max(stream.clock + 1, time.time_ns() // 1000)
-        request = request or (RunRequest(0, now) if take is None else RunRequest(end=now, take=take))
+        request = request or (RunRequest(0, now) if choice is None else RunRequest(end=now, choice=choice))
         planned = plan_run(self.source, self.engine, stream, request, now=time.time_ns() // 1000)
         files = [
             file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task, self.file_limits)

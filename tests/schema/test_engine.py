@@ -89,7 +89,7 @@ def test_a_reading_is_of_one_moment_whatever_goes_on(mysql_server):
         # Root may lock out DDL for the moment of the beginning, so both sets are the same; but where tables of other
         # tests had to be asked for their labels.
         end = live.end()
-        assert live._texts.has_asked or end == live.gtid_before
+        assert live._texts.has_queried or end == live.gtid_before
 
 
 @pytest.mark.mysql

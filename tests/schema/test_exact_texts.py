@@ -176,7 +176,7 @@ class TestWhatCannotBeAsked:
 
     @pytest.fixture
     def refused(self) -> Iterator[None]:
-        with interposed(lambda *_: "WITH is not understood", (exact_texts._Asked, "query")):
+        with interposed(lambda *_: "WITH is not understood", (exact_texts._Question, "query")):
             yield
 
     def test_what_the_stream_says_stays(self, world: MirrorWorld, refused: None) -> None:

@@ -88,7 +88,7 @@ def test_a_mirror_follows_from_create_table_on(tmp_path: Path, form: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("store", "place"),
+    ("store", "location"),
     [
         ("sqlite:////data/strata.db", "/data/strata.db.locks/s"),
         ("mysql://u:p@h:3307/strata", ServerAddress("h", 3307, "u", "p")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from strata_cdc.values import to_plain
 
@@ -27,7 +27,7 @@ class Finding(Struct, frozen=True):
     """The server's variable, the grant, or what else it is about."""
     severity: FindingSeverity
     what: str
-    remedy: str | None = None
+    remedy: str | None = field(default=None, name="mend")
     """SQL, or a command, that fixes it."""
 
     def to_json(self) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from strata_cdc.errors import SettingsError, Usage
 from strata_cdc.fields import near_names
@@ -53,7 +53,7 @@ class CheckedRule(Struct, frozen=True):
     """For what follows from the schema: its reason; otherwise description, notes, owner, file and line."""
     arguments: dict[str, Any]
     owner: str | None = None
-    location: str = ""
+    location: str = field(default="", name="place")
     """File and line, of a user's rule."""
     where: str | None = None
     versions: tuple[int, ...] = ()
