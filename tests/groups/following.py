@@ -58,16 +58,20 @@ class KilledReader:
         """The whole lines that it has written."""
         return [json.loads(line) for line in self.out.read_bytes().split(b"\n")[:-1]]
 
-    def go_on(self) -> None:
-        """Begins again if a server did not answer when it began, as who runs the command does."""
-        if self._process is not None and self._process.poll() == SourceUnavailableError.exit_code:
-            self.start(*self._read)
+    def go_on(self) -> int | None:
+        """Begins again if a server did not answer when it began, as who runs the command does; returns how it has ended
+        otherwise."""
+        ended = None if self._process is None else self._process.poll()
+        if ended != SourceUnavailableError.exit_code:
+            return ended
+        self.start(*self._read)
+        return None
 
     def has(self, what: Callable[[dict[str, Any]], bool]) -> bool:
         """Whether a line is there; a reader that has ended is a fault."""
-        self.go_on()
         assert self._process is not None
-        assert self._process.poll() is None, (self.folder / "reader.log").read_text()[-3000:]
+        ended = self.go_on()
+        assert ended is None, (ended, (self.folder / "reader.log").read_text()[-3000:])
         return any(map(what, self.lines()))
 
 
