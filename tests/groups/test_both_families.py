@@ -136,12 +136,16 @@ def definition(shards: Shards) -> list[tuple[int, str, int, dict[str, Any]]]:
 
 
 def logged_times(server: MysqlServer) -> dict[str, int]:
-    """The time of each transaction in a MariaDB server's binlog (microseconds UTC), in order."""
+    """The time of each transaction in a MariaDB server's binlog (microseconds UTC), in order: that of the event which
+    ends it. Its first event may be of the second before."""
     command = [server.program("mysqlbinlog"), "--base64-output=decode-rows", *map(str, server.binlogs())]
     text = subprocess.run(command, env={"TZ": "UTC"}, capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"^#(\d{6} +\d+:\d\d:\d\d) server id .*\tGTID (\d+-\d+-\d+)", text, re.MULTILINE)
-    times = ((gtid, datetime.strptime(time, "%y%m%d %H:%M:%S").replace(tzinfo=UTC)) for time, gtid in found)
-    return {gtid: to_micros(time) for gtid, time in times}
+    event = re.compile(r"^#(\d{6} +\d+:\d\d:\d\d) server id .*\t(GTID|Xid|Query)\b(?: (\d+-\d+-\d+))?", re.MULTILINE)
+    found: dict[str, int] = {}
+    for time_shown, kind, gtid in event.findall(text):
+        at = to_micros(datetime.strptime(time_shown, "%y%m%d %H:%M:%S").replace(tzinfo=UTC))
+        found[gtid if kind == "GTID" else next(reversed(found))] = at
+    return found
 
 
 def bare(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
