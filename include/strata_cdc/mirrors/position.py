@@ -4,7 +4,7 @@ Not here: commits (`log.py`), event tokens (`position/token.py`)."""
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003  msgspec needs it to pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,9 +12,6 @@ from strata_cdc.errors import DamagedFileError, InvalidGtidSetError, Usage
 from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.position.source_position import kept_origins
 from strata_cdc.position.token import Token
-
-if TYPE_CHECKING:
-    from strata_cdc.schema.model.definition import TableName
 
 FORMAT = 1
 """Number of the form in which commits have positions; all older forms stay readable."""
@@ -92,8 +89,3 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
         except (KeyError, ValueError, TypeError):
             raise DamagedFileError("a commit of a mirror does not say its position", file=url) from None
         return cls(numbers[0], str(metadata[_EXECUTED]), numbers[1], numbers[2], str(metadata.get(_TAKEN, "")))
-
-
-def app_id(source: str, table: TableName) -> str:
-    """The application transaction whose version is the position's `seq`."""
-    return f"strata:mirror:{source}.{table}"

@@ -21,7 +21,6 @@ from strata_cdc.mirrors.layout import key_columns, mirror_url
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.log import commit, newer, now_ms, read_snapshot, version_at
 from strata_cdc.mirrors.modes import Mode, properties_of, protocol_of
-from strata_cdc.mirrors.position import app_id
 from strata_cdc.mirrors.renames import (
     Renames,
     first_columns,
@@ -48,8 +47,12 @@ if TYPE_CHECKING:
 
 _DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
 _IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
-_DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.gone_columns"
+_DROPPED = "strata.dropped"
 _DIVERGED, _ROWS_FROM = "strata.diverged", "strata.rows_from"
+GONE_COLUMNS: Final = "strata.gone_columns"
+STOPPED: Final = "strata.stopped"
+BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}
+"""Properties of a mirror after a statement that removed all rows."""
 _OWN: Final = {_DEFINITION, _FORMAT, _IDENTITY, _MODE}
 _NONE: Final = np.empty(0, np.int64)
 
@@ -130,12 +133,14 @@ class Mirror(Struct, frozen=True):
             **mapping_properties(schema, {} if snapshot is None else snapshot.properties),
         }
         actions = [
+            _transaction(source, table, position),
             protocol_of(mode, schema_text(schema)),
             _metadata(schema_text(schema), properties_of(mode, own)),
             *_ends(snapshot),
             *(file.added() for file in added),
         ]
-        _commit(url, snapshot, actions, position, app_id(source, table), operation="CREATE TABLE AS SELECT")
+        version = 0 if snapshot is None else snapshot.version + 1
+        commit(url, version, actions, position, operation="CREATE TABLE AS SELECT", about={})
         made = cls.open(lake, source, table, limits=limits)
         if made is None:
             raise CommitConflictError
@@ -239,7 +244,7 @@ class Mirror(Struct, frozen=True):
     @property
     def stopped(self) -> str | None:
         """Why it is blocked at its position, or None."""
-        return self.diverged or self.snapshot.properties.get(_STOPPED)
+        return self.diverged or self.snapshot.properties.get(STOPPED)
 
     @property
     def diverged(self) -> str | None:
@@ -275,7 +280,7 @@ class Mirror(Struct, frozen=True):
     @property
     def gone_columns(self) -> frozenset[str]:
         """Folded names in files of the columns that data files have and that the table no longer has."""
-        return frozenset(filter(None, self.snapshot.properties.get(_GONE_COLUMNS, "").split("\n")))
+        return frozenset(filter(None, self.snapshot.properties.get(GONE_COLUMNS, "").split("\n")))
 
     @property
     def schema(self) -> pa.Schema:
@@ -342,16 +347,9 @@ class Mirror(Struct, frozen=True):
             CommitConflictError: Another process has committed since; nothing is changed.
             LakeUnavailableError: The storage refuses.
         """
-        _commit(
-            self.url,
-            self.snapshot,
-            actions,
-            position,
-            app_id(self.source, self.table),
-            operation=operation,
-            about=about,
-            unsynced=unsynced,
-        )
+        version = self.snapshot.version + 1
+        actions = [_transaction(self.source, self.table, position), *actions]
+        commit(self.url, version, actions, position, operation=operation, about=about or {}, unsynced=unsynced)
         made = self.refreshed()
         write_checkpoint_if_due(made.snapshot, self.snapshot, self.limits.checkpoint_commits)
         return made
@@ -392,7 +390,7 @@ class Mirror(Struct, frozen=True):
 
     def stopped_for(self, reason: str | None) -> Mirror:
         """Marks it as blocked at its position; None: no longer blocked."""
-        return self if self.stopped == reason else self.with_properties({_STOPPED: reason}, self.position)
+        return self if self.stopped == reason else self.with_properties({STOPPED: reason}, self.position)
 
     def diverged_for(self, reason: str) -> Mirror:
         """Marks it: its rows are not the table's. Only reading the rows again removes the mark, whatever is committed
@@ -404,26 +402,9 @@ class Mirror(Struct, frozen=True):
         return self.with_properties({_ROWS_FROM: rows_from.value}, self.position)
 
 
-GONE_COLUMNS: Final = _GONE_COLUMNS
-STOPPED: Final = _STOPPED
-BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}
-"""Properties of a mirror after a statement that removed all rows."""
-
-
-def _commit(
-    url: str,
-    snapshot: LogSnapshot | None,
-    actions: Iterable[Mapping[str, Any]],
-    position: MirrorPosition,
-    app: str,
-    *,
-    operation: str,
-    about: Mapping[str, str] | None = None,
-    unsynced: Sequence[str] = (),
-) -> None:
-    mark = {"txn": {"appId": app, "version": position.seq, "lastUpdated": now_ms()}}
-    version = 0 if snapshot is None else snapshot.version + 1
-    commit(url, version, [mark, *actions], position, operation=operation, about=about or {}, unsynced=unsynced)
+def _transaction(source: str, table: TableName, position: MirrorPosition) -> dict[str, Any]:
+    """Delta's action for the position: the version of the application transaction is its `seq`."""
+    return {"txn": {"appId": f"strata:mirror:{source}.{table}", "version": position.seq, "lastUpdated": now_ms()}}
 
 
 def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", created_ms: int = 0) -> dict[str, Any]:
