@@ -116,7 +116,7 @@ def test_mirrors_say_it(world: MirrorWorld, capsys: pytest.CaptureFixture[str]) 
     world.server.run_sql("TRUNCATE TABLE deleted; INSERT INTO deleted VALUES (3, 3)", "shop")
     world.publish()
     report = world.update()
-    told = dict(zip((name.table for name in report.names), report.mirrors, strict=True))
+    told = {name.table: mirror for name, mirror in report.outcomes.items()}
     for name in OLDER:
         assert (told[name].behind or "").startswith(UNLOGGED), name
         assert not told[name].needs_dump, name

@@ -44,7 +44,7 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
         print_lines(report.mirrors)
     else:
         _say_outcomes(report.mirrors)
-    _require(settings.source_name(source), table, report.names + report.without)
+    _require(settings.source_name(source), table, [*report.outcomes, *report.without])
     report.raise_if_wrong()
 
 

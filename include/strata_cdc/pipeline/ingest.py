@@ -263,7 +263,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
     """
     configured = settings.source(source)
     if not configured.settings.mirrors:
-        return MirrorReport(source, ())
+        return MirrorReport(source, {})
     engine = known_store(configured)
     folded = folds_names(source, engine)
 

@@ -36,7 +36,7 @@ def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tel
     """
     waiting = []
     judged = list(report.without)
-    for table, mirror in zip(report.names, report.mirrors, strict=True):
+    for table, mirror in report.outcomes.items():
         if mirror.error is not None and not mirror.needs_dump:
             continue
         judged.append(table)

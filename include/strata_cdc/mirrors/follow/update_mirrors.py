@@ -36,7 +36,7 @@ from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.store.own import own_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -85,11 +85,14 @@ class MirrorReport(Struct, frozen=True):
     """What an update did with the mirrors of a source."""
 
     source: str
-    mirrors: tuple[MirrorOutcome, ...]
-    names: tuple[TableName, ...] = ()
-    """The tables of these outcomes, in the same order: a text is not enough if names have dots."""
+    outcomes: Mapping[TableName, MirrorOutcome]
     without: tuple[TableName, ...] = ()
     """Tables that were examined and correctly have no mirror: they were gone before a mirror was made."""
+
+    @property
+    def mirrors(self) -> tuple[MirrorOutcome, ...]:
+        """What happened to each."""
+        return tuple(self.outcomes.values())
 
     @property
     def behind(self) -> tuple[MirrorOutcome, ...]:
@@ -170,10 +173,10 @@ def update_mirrors(
     tables = [table for table in schema_events.tables() if table.database not in others and wanted(table)]
     outcomes: dict[TableName, MirrorOutcome] = {}
     confirmed, without = {}, []
-    one_by_one = _OneByOne(follower)
-    done = _by_changes(one_by_one, tables)
+    updates = _TableUpdates(follower)
+    done = _by_changes(updates, tables)
     for table in tables:
-        outcome, current = done.get(table) or one_by_one.update(follower.follow, table) or (None, None)
+        outcome, current = done.get(table) or updates.update(follower.follow, table) or (None, None)
         if outcome is None:
             without.append(table)
         else:
@@ -181,18 +184,18 @@ def update_mirrors(
         if current is not None:
             confirmed[str(table)] = current
     confirm(lake, source, confirmed)
-    one_by_one.raise_if_refused()
-    return MirrorReport(source, tuple(outcomes.values()), tuple(outcomes), tuple(without))
+    updates.raise_if_refused()
+    return MirrorReport(source, outcomes, tuple(without))
 
 
-def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
+def _by_changes(updates: _TableUpdates, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
     """Updates those with only changes of rows, several at once; raises the first error that ends all updates."""
     at_once = min(_AT_ONCE, os.cpu_count() or 1, len(tables))
     if at_once < 2:
         return {}
     with ThreadPoolExecutor(at_once, thread_name_prefix="mirror") as pool:
-        follow = partial(one_by_one.follower.follow_changes, at_once=at_once)
-        running = [(table, pool.submit(one_by_one.update, follow, table)) for table in tables]
+        follow = partial(updates.follower.follow_changes, at_once=at_once)
+        running = [(table, pool.submit(updates.update, follow, table)) for table in tables]
         try:
             outcomes = [(table, future.result()) for table, future in running]
         except BaseException:
@@ -201,7 +204,7 @@ def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[Tabl
     return {table: progress for table, progress in outcomes if progress is not None}
 
 
-class _OneByOne:
+class _TableUpdates:
     """The mirrors of a source, each updated whatever happens to the others; several threads may use it."""
 
     def __init__(self, follower: Follower) -> None:
