@@ -36,7 +36,7 @@ def change(version_id: int, seq: int, name: TableName, shape: TableDefinition | 
 
 
 def rows_after(versions: list[TableChange], tables: dict[TableName, list[pa.Table]]) -> dict[str, list[dict[str, Any]]]:
-    found = replay(versions, lambda name: tables.get(name, []))
+    found = replay(versions, lambda name: tables.get(name, []), [])
     return {name.table: sorted(state.rows.to_pylist(), key=lambda row: row["id"]) for name, state in found.items()}
 
 

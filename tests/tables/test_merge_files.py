@@ -53,7 +53,7 @@ def put(lake: Path, output: Output, number: int, rows: int = 3, **more: pa.DataT
 
 
 def merged(lake: Path, output: Output, **given: Any) -> MergedFiles | None:
-    return merge_files(str(lake), SOURCE, ORDERS, INTERVAL, END, output=output, **given)
+    return merge_files(str(lake), SOURCE, ORDERS, INTERVAL, END, known=None, output=output, **given)
 
 
 def rows(lake: Path, output: Output) -> list[dict[str, Any]]:
@@ -93,7 +93,8 @@ def test_a_random_set_of_files(tmp_path: Path, output: Output) -> None:
             more = {f"c{at}": pa.int32() for at in range(2) if chance.random() < 0.3}
             put(tmp_path, output, number, chance.randrange(1, PER_INTERVAL), **more)
         if chance.random() < 0.3:
-            merge_files(str(tmp_path), SOURCE, ORDERS, INTERVAL, INTERVAL + number * FIVE_MINUTES, output=output)
+            until = INTERVAL + number * FIVE_MINUTES
+            merge_files(str(tmp_path), SOURCE, ORDERS, INTERVAL, until, known=None, output=output)
     put(tmp_path, output, 5)
     before = rows(tmp_path, output)
     small = MergeLimits(FileLimits(row_group_rows=chance.randrange(1, 8), file_bytes=chance.choice([1, 1 << 20])), 1)
@@ -225,7 +226,7 @@ def test_a_longer_merge_in_the_middle_that_deletes_what_is_read_or_written(tmp_p
         return call(*given, **named)
 
     with interposed(between, (merge_module, step)):
-        assert merge_files(str(tmp_path), SOURCE, ORDERS, start, END) is None
+        assert merge_files(str(tmp_path), SOURCE, ORDERS, start, END, known=None) is None
     assert rows(tmp_path, DeltaOutput()) == before
 
 

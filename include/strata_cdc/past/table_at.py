@@ -24,8 +24,10 @@ from strata_cdc.mirrors.follow.follow import Follower
 from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.histories.history import history_of
+from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.lock import MirrorLocks
 from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
@@ -295,7 +297,17 @@ class _PastFollower(Follower):
         self, lake: str, scratch: Path, source: str, events: SchemaEvents, published: Published, seq: int
     ) -> None:
         locks = MirrorLocks(str(scratch), source)
-        super().__init__(str(scratch), source, events, published, Mode.DELETION_VECTORS, locks, changes_lake=lake)
+        super().__init__(
+            str(scratch),
+            source,
+            events,
+            published,
+            Mode.DELETION_VECTORS,
+            locks,
+            lambda _: Renames.COPY,
+            MirrorLimits(),
+            changes_lake=lake,
+        )
         self._scratch, self._seq = scratch, seq
         self._copied: set[TableName] = set()
 

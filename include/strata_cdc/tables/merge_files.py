@@ -80,7 +80,7 @@ def merge_files(
     start: int,
     end: int,
     *,
-    known: int | None = None,
+    known: int | None,
     output: Output = OUTPUT,
     limits: MergeLimits = MergeLimits(),
 ) -> MergedFiles | None:
@@ -89,7 +89,7 @@ def merge_files(
     Args:
         start: Start of the interval (microseconds UTC).
         end: Its end, exclusive.
-        known: A version that the table is known to have had.
+        known: A version that the table is known to have had; None if no version is known.
         output: The kind of table.
         limits: How much is held in memory.
 

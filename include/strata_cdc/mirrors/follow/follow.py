@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from strata_cdc.errors import AlreadyRunningError
 from strata_cdc.mirrors.follow.followed import OvertakenError
 from strata_cdc.mirrors.follow.mirror_updater import MirrorUpdater
-from strata_cdc.mirrors.limits import MirrorLimits
-from strata_cdc.mirrors.renames import Renames
 from strata_cdc.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
@@ -19,8 +17,10 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.follow.followed import MirrorProgress
     from strata_cdc.mirrors.follow.published import Published
     from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvents
+    from strata_cdc.mirrors.limits import MirrorLimits
     from strata_cdc.mirrors.lock import MirrorLocks
     from strata_cdc.mirrors.modes import Mode
+    from strata_cdc.mirrors.renames import Renames
     from strata_cdc.schema.model.definition import TableName
 
 _ATTEMPTS: Final = 5
@@ -50,8 +50,8 @@ class Follower:
         published: Published,
         mode: Mode,
         locks: MirrorLocks,
-        renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
-        limits: MirrorLimits = MirrorLimits(),
+        renames: Callable[[TableName], Renames],
+        limits: MirrorLimits,
         *,
         changes_lake: str | None = None,
     ) -> None:

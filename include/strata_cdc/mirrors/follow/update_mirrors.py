@@ -29,9 +29,6 @@ from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.limits import MirrorLimits
-from strata_cdc.mirrors.lock import MirrorLocks
-from strata_cdc.mirrors.modes import Mode
-from strata_cdc.mirrors.renames import Renames
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.store.own import own_database
 
@@ -41,7 +38,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.mirrors.follow.followed import MirrorProgress
+    from strata_cdc.mirrors.lock import MirrorLocks
+    from strata_cdc.mirrors.modes import Mode
     from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.mirrors.renames import Renames
     from strata_cdc.schema.model.definition import TableName
 
     _Updated = tuple["MirrorOutcome | None", Confirmed | None]
@@ -138,9 +138,9 @@ def update_mirrors(
     engine: sa.Engine,
     wanted: Callable[[TableName], bool],
     *,
-    mode: Mode = Mode.DELETION_VECTORS,
-    locks: MirrorLocks | None = None,
-    renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
+    mode: Mode,
+    locks: MirrorLocks,
+    renames: Callable[[TableName], Renames],
     limits: MirrorLimits = MirrorLimits(),
 ) -> MirrorReport:
     """Applies what is published, and the effects of DDL, to the mirrors of a source; makes mirrors that need no dump.
@@ -155,7 +155,7 @@ def update_mirrors(
         engine: The source's store.
         wanted: Which tables have mirrors.
         mode: How new ones take changes.
-        locks: Those of the source's mirrors; not needed if the lake is a folder.
+        locks: Those of the source's mirrors.
         renames: What happens to the columns of a table that get another name.
         limits: How large their files and commits become.
 
@@ -167,7 +167,6 @@ def update_mirrors(
     stream = LandedStream.open(lake, source)
     schema_events = SchemaEvents(engine, source)
     published = Published(engine, source, stream)
-    locks = locks or MirrorLocks(lake, source)
     follower = Follower(lake, source, schema_events, published, mode, locks, renames, limits)
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     tables = [table for table in schema_events.tables() if table.database not in others and wanted(table)]

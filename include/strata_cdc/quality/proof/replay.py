@@ -60,7 +60,7 @@ def replay_source(
 def replay(
     table_changes: Sequence[TableChange],
     read: Callable[[TableName], Sequence[pa.Table]],
-    removals: Sequence[RowRemoval] = (),
+    removals: Sequence[RowRemoval],
     wanted: Callable[[TableName], bool] = lambda _: True,
     apply: Apply = apply_by_own_keys,
 ) -> dict[TableName, TableState]:
