@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +30,12 @@ from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.united import as_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 _NEEDED: Final = ("_op", "_seq", "_row", "_schema_version", "_missing", "_invalid")
-_PASSED_OVER: Final = frozenset(METADATA) - {*_NEEDED, BEFORE}
+_PASSED_OVER: Final = frozenset(METADATA) - {*_NEEDED}
 _KEPT_FOOTERS: Final = 64
 """For files that are opened twice: for the bounds of their row groups, and for the rows; each at most some 100 KB."""
 _FEW_ROWS: Final = 1 << 14
@@ -81,6 +81,90 @@ class _Part(Struct, frozen=True):
     last_row: int
     path: str
     group: int
+
+
+class OpenGroup(Struct, frozen=True):
+    """A row group of a published file that is open."""
+
+    url: str
+    """The file."""
+    file: pq.ParquetFile
+    number: int
+    logged: pa.Schema
+    """The columns of the change table by its log: which column continues another one is there, not in the file."""
+
+    def read_columns(self, names: Sequence[str]) -> pa.Table:
+        """Some columns, as they are in the table's log.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        is_large = self.file.metadata.row_group(self.number).num_rows >= _FEW_ROWS
+        with lake_errors(self.url):
+            rows = self.file.read_row_group(self.number, columns=list(names), use_threads=is_large)
+        fields = [_as_logged(field, self.logged) for field in rows.schema]
+        columns = [column.cast(field.type) for column, field in zip(rows.columns, fields, strict=True)]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+    def paths_after(self, columns: Iterable[str]) -> list[str]:
+        """Paths of some columns of the image after a change, under the names of all types that they have had."""
+        return _names_in_file(columns, self.file.schema_arrow, self.logged)
+
+    def paths_before(self, columns: Iterable[str]) -> list[str]:
+        """The same of the image before; that of the whole image, if paths cannot name the columns."""
+        names = _names_in_file(columns, self.file.schema_arrow.field(BEFORE).type, self.logged.field(BEFORE).type)
+        # In a path, a dot separates a column from the field in it.
+        return [BEFORE] if any("." in name for name in names) else [f"{BEFORE}.{name}" for name in names]
+
+
+class GroupReader(Protocol):
+    """Reads changes from row groups."""
+
+    def read_changes(self, group: OpenGroup, span: VersionRange) -> pa.Table:
+        """The changes of a range in a row group, in any order."""
+
+    def none(self, span: VersionRange) -> pa.Table:
+        """No changes, with the columns of `read_changes`."""
+
+
+class _MirrorReader:
+    """Reads what mirrors need."""
+
+    def read_changes(self, group: OpenGroup, span: VersionRange) -> pa.Table:
+        """The changes in the columns of the definition of the range; images before have only the key, if there is one.
+
+        Raises:
+            CannotFollowError: A change has another schema version.
+            LakeUnavailableError: The storage does not answer.
+        """
+        names = [name for name in group.file.schema_arrow.names if name not in _PASSED_OVER]
+        # All images after are complete, or are completed from the mirror's rows.
+        before = group.paths_before(_columns_before(span.definition)) or [BEFORE]
+        rows = group.read_columns([*names, *before])
+        is_wanted = pc.and_(pc.greater(rows["_seq"], span.after), pc.less_equal(rows["_seq"], span.until))
+        if not pc.all(is_wanted).as_py():
+            rows = rows.filter(is_wanted)
+        others = set(pc.unique(rows["_schema_version"]).to_pylist()) - span.same_rows - {span.version_id}
+        if others:
+            raise CannotFollowError(
+                f"changes up to transaction {span.until:,} have the columns of schema version {min(others)}, which a "
+                "statement has changed before them: they were prepared (XA) before it"
+            )
+        schema = state_schema(span.definition)
+        rows = as_schema(rows, schema, _before(schema, span.definition))
+        return rows.select([*schema.names, BEFORE, *_NEEDED])
+
+    def none(self, span: VersionRange) -> pa.Table:
+        """No changes."""
+        schema = state_schema(span.definition)
+        names = {"_op": pa.string(), "_seq": pa.int64(), "_row": pa.int64(), "_schema_version": pa.int64()}
+        names["_invalid"] = INVALID
+        images = pa.struct(list(_before(schema, span.definition)))
+        fields = [*schema, pa.field(BEFORE, images), *(pa.field(*name) for name in names.items())]
+        return no_rows(pa.schema(fields))
+
+
+MIRROR_READER: Final = _MirrorReader()
 
 
 class PublishedChanges:
@@ -150,12 +234,15 @@ class PublishedChanges:
         commits = self._output.commits_since(taken.version)
         return None if commits is None else taken.after(commits)
 
-    def batches(self, span: VersionRange, at_once: int = 1) -> Iterator[MirrorBatch]:
+    def batches(
+        self, span: VersionRange, at_once: int = 1, reader: GroupReader = MIRROR_READER
+    ) -> Iterator[MirrorBatch]:
         """The changes of a range, in order; the last batch reaches the end of the range, and may be empty.
 
         Args:
             span: The range. All of its changes are published.
             at_once: How many tables share the memory of the process: batches are smaller by this factor.
+            reader: What is read of each change.
 
         Raises:
             CannotFollowError: Changes in the range have another schema version.
@@ -164,7 +251,7 @@ class PublishedChanges:
         parts = deque(self._parts_of(span))
         held: list[pa.Table] = []
         while parts:
-            held.append(self._read(parts.popleft(), span))
+            held.append(reader.read_changes(self._group(parts.popleft()), span))
             if not parts or not self._is_much(held, at_once):
                 continue
             follows, whole = parts[0].low, pa.concat_tables(held)
@@ -173,14 +260,14 @@ class PublishedChanges:
                 yield MirrorBatch(first, follows - 1)
                 held = [rest]
             elif own := _parts_of_one(whole, parts):
-                yield MirrorBatch(
-                    whole, follows, partial(self._in_order, own, structs.replace(span, until=follows), at_once)
-                )
+                rest_of = structs.replace(span, until=follows)
+                yield MirrorBatch(whole, follows, partial(self._in_order, own, rest_of, at_once, reader))
                 # The last row groups may also have the transactions after this one.
-                held = [self._read(part, structs.replace(span, after=follows)) for part in own if part.high > follows]
+                after = structs.replace(span, after=follows)
+                held = [reader.read_changes(self._group(part), after) for part in own if part.high > follows]
                 for _ in own:
                     parts.popleft()
-        yield MirrorBatch(pa.concat_tables(held) if held else self._none(span), span.until)
+        yield MirrorBatch(pa.concat_tables(held) if held else reader.none(span), span.until)
 
     def _is_much(self, held: list[pa.Table], at_once: int) -> bool:
         rows, size = sum(change.num_rows for change in held), sum(int(change.nbytes) for change in held)
@@ -197,11 +284,13 @@ class PublishedChanges:
         wanted = (part for part in parts if part.high > span.after and part.low <= span.until)
         return sorted(wanted, key=lambda part: (part.low, part.high, part.first_row))
 
-    def _in_order(self, parts: list[_Part], span: VersionRange, at_once: int) -> Iterator[pa.Table]:
+    def _in_order(
+        self, parts: list[_Part], span: VersionRange, at_once: int, reader: GroupReader
+    ) -> Iterator[pa.Table]:
         """The changes in some row groups, in batches of about the usual size."""
         held: list[pa.Table] = []
         for part in parts:
-            held.append(self._read(part, span))
+            held.append(reader.read_changes(self._group(part), span))
             if self._is_much(held, at_once):
                 yield pa.concat_tables(held)
                 held = []
@@ -222,6 +311,9 @@ class PublishedChanges:
             self._files_of[path] = parts
         return self._files_of[path]
 
+    def _group(self, part: _Part) -> OpenGroup:
+        return OpenGroup(f"{self._url}/{part.path}", self._open(part.path), part.group, self._columns)
+
     def _open(self, path: str) -> pq.ParquetFile:
         """A published file. The file that was opened last stays open, because its row groups are read in order."""
         if self._last is None or self._last[0] != path:
@@ -237,54 +329,10 @@ class PublishedChanges:
             except FileNotFoundError as error:
                 raise LakeUnavailableError("a published file is gone", file=where) from error
 
-    def _read(self, part: _Part, span: VersionRange) -> pa.Table:
-        with lake_errors(f"{self._url}/{part.path}"):
-            file = self._open(part.path)
-            names = self._names(file.schema_arrow, span.definition)
-            is_large = file.metadata.row_group(part.group).num_rows >= _FEW_ROWS
-            rows = file.read_row_group(part.group, columns=names, use_threads=is_large)
-        is_wanted = pc.and_(pc.greater(rows["_seq"], span.after), pc.less_equal(rows["_seq"], span.until))
-        if not pc.all(is_wanted).as_py():
-            rows = rows.filter(is_wanted)
-        others = set(pc.unique(rows["_schema_version"]).to_pylist()) - span.same_rows - {span.version_id}
-        if others:
-            raise CannotFollowError(
-                f"changes up to transaction {span.until:,} have the columns of schema version {min(others)}, which a "
-                "statement has changed before them: they were prepared (XA) before it"
-            )
-        # Which column continues another one is in the table's log, not in the file.
-        fields = [as_logged(field, self._columns) for field in rows.schema]
-        named = pa.Table.from_arrays(
-            [column.cast(field.type) for column, field in zip(rows.columns, fields, strict=True)],
-            schema=pa.schema(fields),
-        )
-        return self._as_version(named, span)
 
-    def _names(self, stored: pa.Schema, definition: TableDefinition) -> list[str]:
-        """Paths of the columns that are needed. From images before, only the columns that identify the row and say
-        whether it is current, because all images after are complete or are completed from the mirror's rows."""
-        names = [name for name in stored.names if name not in _PASSED_OVER]
-        images = stored.field(BEFORE).type
-        logged = [as_logged(field, self._columns.field(BEFORE).type) for field in images]
-        wanted = {fold_name(name) for name in _columns_before(definition)}
-        keys = [field.name for field in logged if fold_name(plain_name(field)) in wanted]
-        # In a path, a dot separates a column from the field in it.
-        if not keys or any("." in name for name in keys):
-            return names
-        return [*(name for name in names if name != BEFORE), *(f"{BEFORE}.{name}" for name in keys)]
-
-    def _as_version(self, rows: pa.Table, span: VersionRange) -> pa.Table:
-        schema = state_schema(span.definition)
-        rows = as_schema(rows, schema, _before(schema, span.definition))
-        return rows.select([*schema.names, BEFORE, *_NEEDED])
-
-    def _none(self, span: VersionRange) -> pa.Table:
-        schema = state_schema(span.definition)
-        names = {"_op": pa.string(), "_seq": pa.int64(), "_row": pa.int64(), "_schema_version": pa.int64()}
-        names["_invalid"] = INVALID
-        images = pa.struct(list(_before(schema, span.definition)))
-        fields = [*schema, pa.field(BEFORE, images), *(pa.field(*name) for name in names.items())]
-        return no_rows(pa.schema(fields))
+def _names_in_file(columns: Iterable[str], stored: Iterable[pa.Field], logged: pa.Schema | pa.StructType) -> list[str]:
+    wanted = set(map(fold_name, columns))
+    return [field.name for field in stored if fold_name(plain_name(_as_logged(field, logged))) in wanted]
 
 
 def _before(schema: pa.Schema, definition: TableDefinition) -> pa.Schema:
@@ -299,7 +347,7 @@ def _columns_before(definition: TableDefinition) -> list[str]:
     return [*key, end] if key and end is not None else list(key)
 
 
-def as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
+def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
     """A column of a file, or of what was read from it, as it is in the table's log."""
     at = logged.get_field_index(field.name)
     if at < 0:
@@ -307,7 +355,7 @@ def as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
     logged_field = logged.field(at)
     if not pa.types.is_struct(field.type):
         return logged_field
-    inside = [as_logged(child, logged_field.type) for child in field.type]
+    inside = [_as_logged(child, logged_field.type) for child in field.type]
     return pa.field(field.name, pa.struct(inside), logged_field.nullable, logged_field.metadata)
 
 

@@ -7,7 +7,6 @@ Of each row group, only the columns that a filter looks at are read first, and t
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -19,21 +18,18 @@ from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
 from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.errors import DamagedFileError
-from strata_cdc.files.storage import lake_errors
-from strata_cdc.mirrors.changes import PublishedChanges, VersionRange, as_logged
+from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
-from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.tables.continued import plain_name
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.state import in_order
 from strata_cdc.tables.united import as_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    import pyarrow.parquet as pq
-
+    from strata_cdc.mirrors.changes import GroupReader, OpenGroup
     from strata_cdc.past.change_filters import ChangeFilter, ReadFirst
     from strata_cdc.past.timeline import TableTimeline, Timelines
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -85,7 +81,7 @@ class TableChanges:
 
     def __init__(self, lake: str, timelines: Timelines) -> None:
         self._lake, self._timelines = lake, timelines
-        self._opened: dict[TableName, _WholeChanges] = {}
+        self._opened: dict[TableName, PublishedChanges] = {}
 
     def read_timeline(
         self, timeline: TableTimeline, wanted: ChangeFilter | None = None
@@ -129,156 +125,120 @@ class TableChanges:
         yield from self._chunks(span, wanted, only_first=True)
 
     def _chunks(self, span: ChangeSpan, wanted: ChangeFilter | None, *, only_first: bool) -> Iterator[pa.Table]:
-        first = None if wanted is None else wanted.reads(span)
-        if wanted is not None and first is None:
-            return
-        published = self._timelines.published
-        if not published.has_changes(span.name, span.after, span.until):
+        reader, published = _reader(span, wanted, only_first=only_first), self._timelines.published
+        if reader is None or not published.has_changes(span.name, span.after, span.until):
             return
         if span.name not in self._opened:
             known = published.newest_commit(span.name)
-            self._opened[span.name] = _WholeChanges(self._lake, self._timelines.source, span.name, known)
-        # Several may be read at once.
-        yield from copy(self._opened[span.name]).read_span(span, wanted, first, only_first=only_first)
-
-
-class _WholeChanges(PublishedChanges):
-    """The changes with whole images and all of their facts, as far as a filter wants them."""
-
-    def read_span(
-        self, span: ChangeSpan, wanted: ChangeFilter | None, first: ReadFirst | None, *, only_first: bool
-    ) -> Iterator[pa.Table]:
-        """The wanted changes of a range; with all columns, or with those alone that are read first."""
-        self._span, self._wanted, self._first, self._only_first = span, wanted, first, only_first
+            self._opened[span.name] = PublishedChanges(self._lake, self._timelines.source, span.name, known)
         range_ = VersionRange(span.after, span.until, span.version_id, span.definition, span.same_rows)
-        for batch in self.batches(range_):
+        for batch in self._opened[span.name].batches(range_, reader=reader):
             for chunk in chain([batch.changes], batch.rest()):
                 if chunk.num_rows:
-                    yield _sorted(chunk)
+                    yield in_order(chunk)
 
-    def _read(self, part: Any, span: VersionRange) -> pa.Table:
-        with lake_errors(f"{self._url}/{part.path}"):
-            file = self._open(part.path)
-            if self._wanted is not None and self._first is not None:
-                return self._read_wanted(file, part, span, self._wanted, self._first)
-            rows = self._group(file, part.group, _all_names(file))
+
+def _reader(span: ChangeSpan, wanted: ChangeFilter | None, *, only_first: bool) -> GroupReader | None:
+    """What reads the wanted changes of a range; None if no change is wanted."""
+    if wanted is None:
+        return _WholeReader(span.name)
+    first = wanted.reads(span)
+    return None if first is None else _WantedReader(span, wanted, first, only_first)
+
+
+class _WholeReader(Struct, frozen=True):
+    """Reads changes with whole images and all of their facts."""
+
+    table: TableName
+
+    def read_changes(self, group: OpenGroup, span: VersionRange) -> pa.Table:
+        """All changes of a range."""
+        rows = group.read_columns(_all_names(group))
         rows = rows.filter(_inside(rows, span))
-        self._refuse_others(rows, span)
-        return self._shaped(rows, span)
+        _refuse_others(rows, span, self.table)
+        return _shaped(rows, span)
 
-    def _read_wanted(
-        self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
-    ) -> pa.Table:
-        if not self._may_have_wanted(file, part, span, wanted, first):
-            return self._none(span)
-        chosen, looked_at = self._chosen(file, part.group, span, wanted, first)
+    def none(self, span: VersionRange) -> pa.Table:
+        """No changes."""
+        return no_rows(_change_fields(span.definition))
+
+
+class _WantedReader(Struct, frozen=True):
+    """Reads the changes that a filter wants: whole, or the columns alone that the filter looks at."""
+
+    span: ChangeSpan
+    wanted: ChangeFilter
+    first: ReadFirst
+    only_first: bool
+
+    def read_changes(self, group: OpenGroup, span: VersionRange) -> pa.Table:
+        """The wanted changes of a range."""
+        if not self._may_have_wanted(group, span):
+            return self.none(span)
+        chosen, looked_at = self._chosen(group, span)
         if not len(chosen):
-            return self._none(span)
-        if self._only_first:
-            return looked_at
-        return self._shaped(self._group(file, part.group, _all_names(file)).take(chosen), span)
+            return self.none(span)
+        return looked_at if self.only_first else _shaped(group.read_columns(_all_names(group)).take(chosen), span)
 
-    def _shaped(self, rows: pa.Table, span: VersionRange) -> pa.Table:
-        if not rows.num_rows:
-            return self._none(span)
-        return _fitted(as_schema(rows, state_schema(span.definition)), self._fields(span.definition))
+    def none(self, span: VersionRange) -> pa.Table:
+        """No changes."""
+        return no_rows(self._fields(span.definition))
 
-    def _may_have_wanted(
-        self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
-    ) -> bool:
+    def _may_have_wanted(self, group: OpenGroup, span: VersionRange) -> bool:
         """Whether a row group may have wanted changes, whatever part of it is in the range."""
-        key = (part.path, part.group, span.version_id)
-        if first.without is not None and key in first.without:
+        key, without = (group.url, group.number, span.version_id), self.first.without
+        if without is not None and key in without:
             return False
-        own = [column_name(name) for name in first.own]
-        if not own or not _is_of_version(file, part.group, span.version_id):
+        own = self._own()
+        if not own or not _is_of_version(group, span.version_id):
             return True
-        rows = self._group(file, part.group, self._physical(file.schema_arrow, own))
-        if wanted.may_want(as_schema(rows, _own_schema(span.definition, own)), self._span):
+        rows = group.read_columns([*group.paths_after(own), *group.paths_before(own)])
+        if self.wanted.may_want(as_schema(rows, _own_schema(span.definition, own)), self.span):
             return True
-        if first.without is not None:
-            first.without.add(key)
+        if without is not None:
+            without.add(key)
         return False
 
-    def _chosen(
-        self, file: pq.ParquetFile, group: int, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
-    ) -> tuple[pa.Array, pa.Table]:
+    def _chosen(self, group: OpenGroup, span: VersionRange) -> tuple[pa.Array, pa.Table]:
         """The numbers of the wanted rows in a row group, and what was looked at; of the wanted rows alone, if this is
         all that is read."""
-        own = [column_name(name) for name in first.own]
-        names = self._physical(file.schema_arrow, own)
-        facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
-        rows = self._group(file, group, [*names, *facts])
+        own = self._own()
+        facts = dict.fromkeys((*_ORDER, "_schema_version", *self.first.facts))
+        rows = group.read_columns([*group.paths_after(own), *group.paths_before(own), *facts])
         inside = pc.indices_nonzero(_inside(rows, span))
         rows = rows.take(inside) if len(inside) < rows.num_rows else rows
-        self._refuse_others(rows, span)
+        _refuse_others(rows, span, self.span.name)
         if not rows.num_rows:
             return inside, rows
         if own:
             rows = as_schema(rows, _own_schema(span.definition, own))
         rows = rows.combine_chunks()
-        is_wanted = wanted.wanted(rows, self._span)
-        if self._only_first:
+        is_wanted = self.wanted.wanted(rows, self.span)
+        if self.only_first:
             rows = _fitted(rows.filter(is_wanted), self._fields(span.definition))
         return inside.filter(is_wanted), rows
 
-    def _group(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
-        rows = file.read_row_group(group, columns=list(names))
-        # Which column continues another one is in the table's log, not in the file.
-        fields = [as_logged(field, self._columns) for field in rows.schema]
-        columns = [column.cast(field.type) for column, field in zip(rows.columns, fields, strict=True)]
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-    def _physical(self, stored: pa.Schema, own: Sequence[str]) -> list[str]:
-        """Paths of some columns of both images, under the names of all types that they have had."""
-        wanted = set(map(fold_name, own))
-        if not wanted:
-            return []
-        logged = self._columns.field(BEFORE).type
-        after = [field.name for field in stored if fold_name(plain_name(as_logged(field, self._columns))) in wanted]
-        before = [
-            field.name
-            for field in stored.field(BEFORE).type
-            if fold_name(plain_name(as_logged(field, logged))) in wanted
-        ]
-        # In a path, a dot separates a column from the field in it.
-        if any("." in name for name in before):
-            return [*after, BEFORE]
-        return [*after, *(f"{BEFORE}.{name}" for name in before)]
-
-    def _refuse_others(self, rows: pa.Table, span: VersionRange) -> None:
-        """Rows of another version than the history has for their transaction would be skipped."""
-        others = pc.invert(pc.is_in(rows["_schema_version"], pa.array([span.version_id, *span.same_rows])))
-        if pc.any(others).as_py():
-            row = rows.filter(others).slice(0, 1)
-            raise DamagedFileError(
-                f"transaction {row['_seq'][0]} has changes of version {row['_schema_version'][0]}, where the table had "
-                f"version {span.version_id}",
-                table=str(self._span.name),
-                remedy="`strata reconcile` compares the change table with the server.",
-            )
-
-    def _none(self, span: VersionRange) -> pa.Table:
-        return no_rows(self._fields(span.definition))
+    def _own(self) -> list[str]:
+        return [column_name(name) for name in self.first.own]
 
     def _fields(self, definition: TableDefinition) -> pa.Schema:
         """The columns of what is read."""
         whole = _change_fields(definition)
-        if not self._only_first or self._first is None:
+        if not self.only_first:
             return whole
-        own = [whole.field(column_name(name)) for name in self._first.own]
-        facts = dict.fromkeys((*_ORDER, *self._first.facts))
+        own = [whole.field(name) for name in self._own()]
+        facts = dict.fromkeys((*_ORDER, *self.first.facts))
         images = [*own, pa.field(BEFORE, pa.struct(own))] if own else []
         return pa.schema([*images, *(whole.field(name) for name in facts)])
 
 
-def _all_names(file: pq.ParquetFile) -> list[str]:
-    return [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
+def _all_names(group: OpenGroup) -> list[str]:
+    return [name for name in group.file.schema_arrow.names if name not in {"_source", "_interval"}]
 
 
-def _is_of_version(file: pq.ParquetFile, group: int, version_id: int) -> bool:
+def _is_of_version(group: OpenGroup, version_id: int) -> bool:
     """Whether all rows of a row group are of one version, by its bounds."""
-    columns = file.metadata.row_group(group)
+    columns = group.file.metadata.row_group(group.number)
     for leaf in range(columns.num_columns):
         column = columns.column(leaf)
         if column.path_in_schema == "_schema_version":
@@ -292,6 +252,24 @@ def _inside(rows: pa.Table, span: VersionRange) -> pa.Array:
     return pc.and_(pc.greater(seqs, span.after), pc.less_equal(seqs, span.until))
 
 
+def _refuse_others(rows: pa.Table, span: VersionRange, table: TableName) -> None:
+    """Rows of another version than the history has for their transaction would be skipped."""
+    others = pc.invert(pc.is_in(rows["_schema_version"], pa.array([span.version_id, *span.same_rows])))
+    if pc.any(others).as_py():
+        row = rows.filter(others).slice(0, 1)
+        raise DamagedFileError(
+            f"transaction {row['_seq'][0]} has changes of version {row['_schema_version'][0]}, where the table had "
+            f"version {span.version_id}",
+            table=str(table),
+            remedy="`strata reconcile` compares the change table with the server.",
+        )
+
+
+def _shaped(rows: pa.Table, span: VersionRange) -> pa.Table:
+    fields = _change_fields(span.definition)
+    return _fitted(as_schema(rows, state_schema(span.definition)), fields) if rows.num_rows else no_rows(fields)
+
+
 def _change_fields(definition: TableDefinition) -> pa.Schema:
     own = list(state_schema(definition))
     return pa.schema([*own, pa.field(BEFORE, pa.struct(own)), *ROW_FIELDS])
@@ -303,11 +281,3 @@ def _own_schema(definition: TableDefinition, names: Sequence[str]) -> pa.Schema:
 
 def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([rows[field.name].cast(field.type) for field in schema], schema=schema)
-
-
-def _sorted(changes: pa.Table) -> pa.Table:
-    seqs, rows = changes["_seq"].to_numpy(), changes["_row"].to_numpy()
-    is_later = (seqs[1:] > seqs[:-1]) | ((seqs[1:] == seqs[:-1]) & (rows[1:] > rows[:-1]))
-    if is_later.all():
-        return changes
-    return changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
