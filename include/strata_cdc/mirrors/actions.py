@@ -90,6 +90,9 @@ class LogSnapshot(Struct, frozen=True):
     foreign: tuple[ForeignCommit, ...] = ()
     """Commits of other programs since Strata's last commit."""
     created_ms: int = 0
+    applied: str = ""
+    """The published files that the rows come from (`AppliedFiles.text`), as Strata's last commit has them; empty if no
+    file was applied since the rows were read."""
 
     @property
     def live_rows(self) -> int:

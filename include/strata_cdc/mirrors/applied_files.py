@@ -4,7 +4,7 @@ Not here: reading the files (`changes.py`), what happens to the mirror then (`mi
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct, structs
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from strata_cdc.tables.port import FileCommit
 
 _PARTS = 4
+_KEY = "strata.taken"
 
 
 class AppliedFiles(Struct, frozen=True):
@@ -73,3 +74,13 @@ class AppliedFiles(Struct, frozen=True):
         if len(parts) != _PARTS:
             return None
         return cls(int(parts[0]), int(parts[1]), int(parts[2]), parts[3])
+
+
+def applied_metadata(note: str) -> dict[str, str]:
+    """The text of some applied files as custom metadata of a commit in Delta's log; empty for no text."""
+    return {_KEY: note} if note else {}
+
+
+def applied_note(metadata: Mapping[str, Any]) -> str:
+    """Reads what `applied_metadata` made; empty if the commit has none."""
+    return str(metadata.get(_KEY, ""))

@@ -52,7 +52,9 @@ class Applier:
         self._index = KeyIndex(_named_by(mirror), mirror.exact_schema, bound_bytes)
         self._for = mirror.identity, mirror.snapshot.schema_text, _named_by(mirror)
 
-    def apply(self, changes: pa.Table, position: MirrorPosition, rest: Pieces = tuple) -> Mirror:
+    def apply(
+        self, changes: pa.Table, position: MirrorPosition, rest: Pieces = tuple, applied: str | None = None
+    ) -> Mirror:
         """Brings the mirror to a position, in one commit.
 
         Args:
@@ -62,6 +64,7 @@ class Applier:
             position: The mirror's position after these changes.
             rest: Used if the changes do not fit into memory: returns the changes that come after `changes` in the
                 stream, in order, a batch at a time. It is called once for each attempt.
+            applied: The published files that the rows come from then, as for `Mirror.commit`.
 
         Returns:
             The new mirror; the same mirror if it is already at the position, or if there is no change.
@@ -74,7 +77,7 @@ class Applier:
         for _ in range(ATTEMPTS):
             self._look_again()
             try:
-                self._attempt(chain([changes], rest()), position)
+                self._attempt(chain([changes], rest()), position, applied)
             except CommitConflictError:
                 continue
             return self.mirror
@@ -88,7 +91,7 @@ class Applier:
             self._index = KeyIndex(_named_by(self.mirror), self.mirror.exact_schema, self._bound_bytes)
             self._for = seen
 
-    def _attempt(self, chunks: Iterable[pa.Table], position: MirrorPosition) -> None:
+    def _attempt(self, chunks: Iterable[pa.Table], position: MirrorPosition, applied: str | None) -> None:
         mirror = self.mirror
         if position.seq <= mirror.position.seq:
             return
@@ -105,6 +108,7 @@ class Applier:
                 position,
                 operation="MERGE",
                 about=_counts(staged, count),
+                applied=applied,
                 unsynced=staged.unsynced,
             )
 

@@ -87,10 +87,11 @@ def emptied(
         CommitConflictError: Another program has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
-    return _removed(mirror, position, plan_removal(mirror, definition, renames))
+    # The files that were applied before do not count any more.
+    return _removed(mirror, position, plan_removal(mirror, definition, renames), applied="")
 
 
-def _removed(mirror: Mirror, position: MirrorPosition, plan: DdlPlan) -> Mirror:
+def _removed(mirror: Mirror, position: MirrorPosition, plan: DdlPlan, applied: str | None = None) -> Mirror:
     is_same = plan.definition == mirror.definition
     return mirror.commit(
         [
@@ -101,6 +102,7 @@ def _removed(mirror: Mirror, position: MirrorPosition, plan: DdlPlan) -> Mirror:
         position,
         operation="DELETE",
         about={"strata.effect": plan.effect.value},
+        applied=applied,
     )
 
 

@@ -206,7 +206,7 @@ class PublishedChanges:
         self._metadata: dict[str, pq.FileMetaData] = {}
         self._last: tuple[str, pq.ParquetFile] | None = None
 
-    def taken(self, before: AppliedFiles | None, first: int, last: int, applied: SeqRange) -> AppliedFiles:
+    def applied_files(self, before: AppliedFiles | None, first: int, last: int, applied: SeqRange) -> AppliedFiles:
         """The files that a mirror's rows come from once some changes are applied.
 
         Args:
@@ -223,16 +223,16 @@ class PublishedChanges:
         starts = [self._files[path] for path in self._bounds if self._may_have(path, applied)]
         return AppliedFiles.from_files(self._files, self.version, min([first, *starts]), max([last, *starts]))
 
-    def still_has(self, taken: AppliedFiles) -> bool:
+    def still_has(self, applied: AppliedFiles) -> bool:
         """Whether it still has the files that were applied, or others with the same rows."""
-        return taken.still_holds(self._files) or self._after(taken) is not None
+        return applied.still_holds(self._files) or self._after(applied) is not None
 
-    def _after(self, taken: AppliedFiles) -> AppliedFiles | None:
+    def _after(self, applied: AppliedFiles) -> AppliedFiles | None:
         """The applied files as they are now; None if their rows were changed, or nobody knows any more."""
-        if self._output is None or taken.version > self.version:
+        if self._output is None or applied.version > self.version:
             return None
-        commits = self._output.commits_since(taken.version)
-        return None if commits is None else taken.after(commits)
+        commits = self._output.commits_since(applied.version)
+        return None if commits is None else applied.after(commits)
 
     def batches(
         self, span: VersionRange, at_once: int = 1, reader: GroupReader = MIRROR_READER

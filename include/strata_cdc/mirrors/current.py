@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from strata_cdc.files.storage import read_file, write_file
 from strata_cdc.files.stored import decode_stored
@@ -58,8 +57,8 @@ def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
     """The position up to which a mirror, in its current state, equals its table."""
     confirmed = _read(lake, mirror.source).get(str(mirror.table))
     if confirmed is None or (confirmed.delta_version, confirmed.identity) != (mirror.snapshot.version, mirror.identity):
-        return replace(mirror.position, taken="")
-    return confirmed.position if confirmed.position.seq > mirror.position.seq else replace(mirror.position, taken="")
+        return mirror.position
+    return confirmed.position if confirmed.position.seq > mirror.position.seq else mirror.position
 
 
 def _read(lake: str, source: str) -> dict[str, Confirmed]:

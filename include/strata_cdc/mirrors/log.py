@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from strata_cdc.errors import DamagedFileError, LakeUnavailableError, LateListingError
 from strata_cdc.files.objects import create_object, is_s3
 from strata_cdc.files.storage import Folder, lake_errors, listed, read_file, sync_files
+from strata_cdc.mirrors.applied_files import applied_note
 from strata_cdc.mirrors.log_state import LogState, foreign_commit, info_of, live_file
 from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.position import MirrorPosition
@@ -331,6 +332,7 @@ def _read_back(state: LogState, version: int) -> None:
         info = info_of(actions)
         state.position = MirrorPosition.of_metadata(info, state.url)
         if state.position is not None:
+            state.applied = applied_note(info)
             break
         foreign.append(foreign_commit(version, info, actions))
         version -= 1

@@ -10,6 +10,7 @@ import msgspec
 
 from strata_cdc.errors import DamagedFileError
 from strata_cdc.mirrors.actions import ForeignCommit, LiveFile, LogSnapshot
+from strata_cdc.mirrors.applied_files import applied_note
 from strata_cdc.mirrors.modes import FEATURES
 from strata_cdc.mirrors.position import MirrorPosition
 from strata_cdc.mirrors.vectors import StoredVector
@@ -29,13 +30,14 @@ class LogState:
         self.files: dict[str, LiveFile] = {}
         self.marks: dict[str, int] = {}
         self.position: MirrorPosition | None = None
+        self.applied = ""
         self.foreign: list[ForeignCommit] = []
 
     @classmethod
     def from_snapshot(cls, snapshot: LogSnapshot) -> Self:
         """A state that continues from a snapshot."""
         state = cls(snapshot.url)
-        state.version, state.position = snapshot.version, snapshot.position
+        state.version, state.position, state.applied = snapshot.version, snapshot.position, snapshot.applied
         state.files, state.marks = dict(snapshot.files), dict(snapshot.marks)
         state.foreign = list(snapshot.foreign)
         state.metadata = {
@@ -77,7 +79,7 @@ class LogState:
         info = info_of(actions)
         position = MirrorPosition.of_metadata(info, self.url)
         if position is not None:
-            self.position, self.foreign = position, []
+            self.position, self.applied, self.foreign = position, applied_note(info), []
         else:
             self.foreign.append(foreign_commit(version, info, actions))
 
@@ -110,6 +112,7 @@ class LogState:
             features=features,
             foreign=tuple(self.foreign),
             created_ms=int(self.metadata.get("createdTime") or 0),
+            applied=self.applied,
         )
 
 

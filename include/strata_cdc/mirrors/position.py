@@ -17,7 +17,6 @@ FORMAT = 1
 """Number of the form in which commits have positions; all older forms stay readable."""
 
 _FORMAT, _SEQ = "strata.mirror_format", "strata.seq"
-_TAKEN = "strata.taken"
 _EXECUTED, _COMMITTED, _VERSION = "strata.gtid_executed", "strata.committed_at", "strata.schema_version"
 
 
@@ -32,7 +31,7 @@ class Naming(Struct, frozen=True):
 UNNAMED = Naming()
 
 
-class MirrorPosition(Struct, frozen=True, omit_defaults=True):
+class MirrorPosition(Struct, frozen=True):
     """A mirror at this position equals the table after the transaction `seq` of its source's landed stream."""
 
     seq: int
@@ -43,9 +42,6 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
     """The commit clock at that transaction, microseconds UTC; 0: not known."""
     schema_version: int
     """Id of the version of the table's definition; 0 if no store gave an id."""
-    taken: str = ""
-    """The published files that its rows come from (`applied_files.py`); empty if no file was applied since the rows
-    were read."""
 
     def token(self, source: str, naming: Naming = UNNAMED) -> Token:
         """The position as an event token.
@@ -70,7 +66,6 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
             _EXECUTED: self.gtid_executed,
             _COMMITTED: str(self.committed_at),
             _VERSION: str(self.schema_version),
-            **({_TAKEN: self.taken} if self.taken else {}),
         }
 
     @classmethod
@@ -88,4 +83,4 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
             numbers = int(metadata[_SEQ]), int(metadata[_COMMITTED]), int(metadata[_VERSION])
         except (KeyError, ValueError, TypeError):
             raise DamagedFileError("a commit of a mirror does not say its position", file=url) from None
-        return cls(numbers[0], str(metadata[_EXECUTED]), numbers[1], numbers[2], str(metadata.get(_TAKEN, "")))
+        return cls(numbers[0], str(metadata[_EXECUTED]), numbers[1], numbers[2])

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from strata_cdc.arrow_columns import no_rows
 from strata_cdc.errors import DamagedFileError, Usage
 from strata_cdc.mirrors.actions import has_invalid
+from strata_cdc.mirrors.applied_files import AppliedFiles, applied_metadata
 from strata_cdc.mirrors.checkpoint import write_checkpoint_if_due
 from strata_cdc.mirrors.data_files import names_of, read_file_rows, write_rows
 from strata_cdc.mirrors.exactness import EXACT, can_tell, doubtful_columns, has_lost
@@ -221,6 +222,11 @@ class Mirror(Struct, frozen=True):
         return self.snapshot.position
 
     @property
+    def applied_files(self) -> AppliedFiles | None:
+        """The published files that its rows come from; None if no file was applied since the rows were read."""
+        return AppliedFiles.from_text(self.snapshot.applied)
+
+    @property
     def definition(self) -> TableDefinition:
         """The table's definition at the position."""
         properties = self.snapshot.properties
@@ -339,9 +345,18 @@ class Mirror(Struct, frozen=True):
         *,
         operation: str,
         about: Mapping[str, str] | None = None,
+        applied: str | None = None,
         unsynced: Sequence[str] = (),
     ) -> Mirror:
-        """Adds one commit to this value; the files `unsynced` must be on the disk before it.
+        """Adds one commit to this value.
+
+        Args:
+            actions: What it does.
+            position: The position after it.
+            operation: The operation, in Delta's words.
+            about: More custom metadata of the commit.
+            applied: The published files that the rows come from then (`AppliedFiles.text`); None: the same as before.
+            unsynced: Files that must be on the disk before it.
 
         Raises:
             CommitConflictError: Another process has committed since; nothing is changed.
@@ -349,7 +364,8 @@ class Mirror(Struct, frozen=True):
         """
         version = self.snapshot.version + 1
         actions = [_transaction(self.source, self.table, position), *actions]
-        commit(self.url, version, actions, position, operation=operation, about=about or {}, unsynced=unsynced)
+        about = applied_metadata(self.snapshot.applied if applied is None else applied) | dict(about or {})
+        commit(self.url, version, actions, position, operation=operation, about=about, unsynced=unsynced)
         made = self.refreshed()
         write_checkpoint_if_due(made.snapshot, self.snapshot, self.limits.checkpoint_commits)
         return made

@@ -73,8 +73,7 @@ class MirrorUpdate(Struct):
         if mirror is not None and seq == mirror.position.seq and version_id is None:
             # Its segment may have been deleted.
             return replace(mirror.position, schema_version=known)
-        position = self.follower.published.position(seq, known if version_id is None else version_id)
-        return replace(position, taken="" if mirror is None else mirror.position.taken)
+        return self.follower.published.position(seq, known if version_id is None else version_id)
 
     def range_to(self, until: int) -> VersionRange | None:
         """The range between the mirror and a transaction; None if it has no rows for the mirror."""
@@ -175,9 +174,7 @@ def _remove_all(update: MirrorUpdate, change: TableChange, position: MirrorPosit
     """The mirror has no rows from here on, and they are known."""
     definition, renames = change.definition, update.follower.renames(update.table)
     if definition is not None:
-        # The files that were applied before do not count any more.
-        after = replace(position, taken="")
-        update.commit(lambda at: emptied(at, after, definition, renames))
+        update.commit(lambda at: emptied(at, position, definition, renames))
         update.lost = None
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from strata_cdc.errors import StreamHoleError
 from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.exactness import EXACT
@@ -156,8 +154,8 @@ class MirrorUpdater:
             mirror = update.mirror
             if mirror is None or not batch.changes.num_rows:
                 continue
-            taken = update.rows.applied(mirror.position, batch.until)
-            update.writer.apply(batch, replace(update.position(batch.until), taken=taken))
+            applied = update.rows.applied(mirror, batch.until)
+            update.writer.apply(batch, update.position(batch.until), applied)
             if update.mirror is not None and update.mirror.position.schema_version != span.version_id:
                 raise OvertakenError
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from strata_cdc.mirrors.apply import Applier, refuse_foreign
 from strata_cdc.mirrors.follow.followed import OvertakenError
 from strata_cdc.mirrors.key_index import BOUND_BYTES
@@ -60,8 +58,8 @@ class MirrorWriter:
         # The index holds the keys of all these rows, at 16 bytes each at most.
         return self._bound_bytes // 16
 
-    def apply(self, batch: MirrorBatch, position: MirrorPosition) -> None:
-        """Applies changes up to a position.
+    def apply(self, batch: MirrorBatch, position: MirrorPosition, applied: str) -> None:
+        """Applies changes up to a position; `applied` as for `Mirror.commit`.
 
         Raises:
             OvertakenError: Another process has written in between.
@@ -72,7 +70,7 @@ class MirrorWriter:
         applier = self._applier
         if applier is not None:
             before = applier.mirror
-            self._count(before, applier.apply(batch.changes, position, batch.rest))
+            self._count(before, applier.apply(batch.changes, position, batch.rest, applied))
 
     def commit(self, change: Callable[[Mirror], Mirror], *, refuses_foreign: bool = True) -> None:
         """Makes one commit on the newest state of the mirror; nothing if there is no mirror.
@@ -92,7 +90,7 @@ class MirrorWriter:
         self._be_alone()
         before = applier.mirror
         now = before.refreshed()
-        if now.position != before.position:
+        if (now.position, now.snapshot.applied) != (before.position, before.snapshot.applied):
             raise OvertakenError
         if refuses_foreign:
             refuse_foreign(now)
@@ -116,8 +114,7 @@ class MirrorWriter:
             self._table,
             definition,
             rows,
-            # The files that were applied before do not count any more.
-            replace(position, taken=""),
+            position,
             mode=self._follower.mode if before is None else before.mode,
             renames=self._follower.renames(self._table),
             replacing=before,

@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from strata_cdc.mirrors.applied_files import AppliedFiles
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.follow.followed import NotYetError
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.changes import MirrorBatch
     from strata_cdc.mirrors.follow.followed import Following
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
-    from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import TableName
@@ -62,26 +60,27 @@ class PublishedRows:
         if self._follower.published.has_changes(self._table, span.after, span.until):
             yield from self.changes.batches(span, self._at_once)
 
-    def applied(self, position: MirrorPosition, until: int) -> str:
-        """The note of the applied files for a commit that brings a mirror from a position to a transaction."""
-        known, start_after = AppliedFiles.from_text(position.taken), self._follower.published.start_after
-        first, last = start_after(position.seq) if known is None else known.first, start_after(until - 1)
+    def applied(self, mirror: Mirror, until: int) -> str:
+        """The note of the applied files for a commit that brings a mirror to a transaction."""
+        known, start_after = mirror.applied_files, self._follower.published.start_after
+        seq = mirror.position.seq
+        first, last = start_after(seq) if known is None else known.first, start_after(until - 1)
         if first is None or last is None:
-            return position.taken
-        return self.changes.taken(known, first, last, (position.seq, until)).text
+            return mirror.snapshot.applied
+        return self.changes.applied_files(known, first, last, (seq, until)).text
 
     def differ_from(self, mirror: Mirror) -> str | None:
         """The reason if an interval that the mirror has applied now has other rows; None if not."""
-        taken, published = AppliedFiles.from_text(mirror.position.taken), self._follower.published
-        if taken is None or mirror.is_dropped:
+        applied, published = mirror.applied_files, self._follower.published
+        if applied is None or mirror.is_dropped:
             return None
-        discarded = published.discarded(self._table, taken.first, taken.last)
+        discarded = published.discarded(self._table, applied.first, applied.last)
         if discarded is not None:
             return discarded
         known = published.newest_commit(self._table)
-        if known is not None and known <= taken.version:
+        if known is not None and known <= applied.version:
             return None
-        if self.changes.version <= taken.version or self.changes.still_has(taken):
+        if self.changes.version <= applied.version or self.changes.still_has(applied):
             return None
         return "an interval that the mirror has applied was published again, with other rows"
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import (
@@ -253,7 +252,7 @@ def _outcome(table: TableName, progress: MirrorProgress) -> MirrorOutcome:
         table=str(table),
         delta_version=mirror.snapshot.version,
         rows=mirror.snapshot.live_rows,
-        position=replace(progress.reached or mirror.position, taken=""),
+        position=progress.reached or mirror.position,
         commits=progress.commits,
         dropped=mirror.is_dropped,
         behind=progress.behind,
@@ -266,4 +265,4 @@ def _confirmed(progress: MirrorProgress) -> Confirmed | None:
     mirror, reached = progress.mirror, progress.reached
     if mirror is None or reached is None or reached.seq <= mirror.position.seq:
         return None
-    return Confirmed(mirror.snapshot.version, mirror.identity, replace(reached, taken=""))
+    return Confirmed(mirror.snapshot.version, mirror.identity, reached)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from strata_cdc.errors import DamagedFileError
 from strata_cdc.files.storage import delete_file, read_file, write_file
+from strata_cdc.mirrors.applied_files import applied_metadata
 from strata_cdc.mirrors.log import snapshot_of
 from strata_cdc.mirrors.position import MirrorPosition
 
@@ -50,7 +51,7 @@ def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPositio
     }
     lines: list[dict[str, Any]] = [
         own,
-        {"commitInfo": snapshot.position.metadata()},
+        {"commitInfo": snapshot.position.metadata() | applied_metadata(snapshot.applied)},
         {"protocol": {"writerFeatures": sorted(snapshot.features)}},
         {"metaData": metadata},
         *(file.added() for file in snapshot.files.values()),

@@ -22,7 +22,6 @@ from strata_cdc.errors import StrataError
 from strata_cdc.files.storage import list_folders
 from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.mirrors.applied_files import AppliedFiles
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline.housekeep.clean_runs import delete_run
 from strata_cdc.pipeline.plan.excluded import LeftOut
@@ -354,5 +353,5 @@ def _trim(source: Source, name: TableName, log_hours: int) -> int:
 def _followed(source: Source, name: TableName) -> int | None:
     """The version of the change table that its mirror has followed; None if it has none."""
     mirror = Mirror.open(source.lake, source.name, name)
-    applied = None if mirror is None else AppliedFiles.from_text(mirror.position.taken)
+    applied = None if mirror is None else mirror.applied_files
     return None if applied is None else applied.version
