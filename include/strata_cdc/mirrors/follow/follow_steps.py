@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.mirrors.apply_ddl import altered, converted_rows, emptied, rearranged, rows_held
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.ddl_plan import CannotFollowError, refuse_unknown
-from strata_cdc.mirrors.follow.follow_plan import FollowAction
+from strata_cdc.mirrors.follow.follow_plan import FollowAction, FollowStep
 from strata_cdc.mirrors.follow.followed import NotYetError
 from strata_cdc.mirrors.follow.loss import NEVER_DUMPED
 from strata_cdc.mirrors.layout import mirror_schema
@@ -45,7 +45,8 @@ class MirrorUpdate(Struct):
     current: TableChange | None = None
     """The last change of the table at the mirror's position."""
     lost: Loss | None = None
-    """Why the rows are not known from here on; None if they are known."""
+    """Why the rows are not known from here on; None if they are known. Then nothing more is applied, until a step makes
+    the rows known again; if none does, the mirror is blocked in the end."""
 
     @property
     def mirror(self) -> Mirror | None:
@@ -108,7 +109,7 @@ class MirrorUpdate(Struct):
             self.lost = None
 
 
-def do_step(update: MirrorUpdate, action: FollowAction, event: SchemaEvent) -> None:
+def do_step(update: MirrorUpdate, step: FollowStep) -> None:
     """Does what a step says; all changes before its event have been applied.
 
     Raises:
@@ -117,14 +118,11 @@ def do_step(update: MirrorUpdate, action: FollowAction, event: SchemaEvent) -> N
         OvertakenError: Another process has written in between.
         StrataError: The mirror cannot be read or written.
     """
-    if event.change is not None:
-        _CHANGES[action](update, event, event.change)
-        return
-    if event.removal is not None and event.removal.held is None:
-        mirror = update.mirror
-        is_empty = mirror is not None and update.lost is None and mirror.snapshot.live_rows == 0
-        refuse_unknown(event.removal, is_empty=is_empty)
-    _OTHERS[action](update, event)
+    change = step.event.change
+    if change is None:
+        _WITHOUT_CHANGE[step.action](update, step.event)
+    else:
+        _WITH_CHANGE[step.action](update, step.event, change)
 
 
 # Changes of the table ---------------------------------------------------------------------------
@@ -190,7 +188,10 @@ def _lose(update: MirrorUpdate, event: SchemaEvent) -> None:
 
 def _empty(update: MirrorUpdate, event: SchemaEvent) -> None:
     """All rows are removed: whatever they were, the rows are known from here on."""
-    current = update.current
+    current, mirror = update.current, update.mirror
+    if event.removal is not None:
+        is_empty = mirror is not None and update.lost is None and mirror.snapshot.live_rows == 0
+        refuse_unknown(event.removal, is_empty=is_empty)
     if current is None or current.definition is None:
         return
     position = update.position(event.after)
@@ -220,14 +221,14 @@ def _rearrange(update: MirrorUpdate, event: SchemaEvent) -> None:
         update.commit(lambda at: rearranged(at, position, held, before.exact_batches(), "EXCHANGE PARTITION"))
 
 
-_CHANGES: Final[Mapping[FollowAction, Callable[[MirrorUpdate, SchemaEvent, TableChange], None]]] = {
+_WITH_CHANGE: Final[Mapping[FollowAction, Callable[[MirrorUpdate, SchemaEvent, TableChange], None]]] = {
     FollowAction.FORGET: _forget,
     FollowAction.DROP: _drop,
     FollowAction.BEGIN: _begin,
     FollowAction.TAKE_OVER: _take_over,
     FollowAction.ALTER: _alter,
 }
-_OTHERS: Final[Mapping[FollowAction, Callable[[MirrorUpdate, SchemaEvent], None]]] = {
+_WITHOUT_CHANGE: Final[Mapping[FollowAction, Callable[[MirrorUpdate, SchemaEvent], None]]] = {
     FollowAction.LOSE: _lose,
     FollowAction.EMPTY: _empty,
     FollowAction.REARRANGE: _rearrange,

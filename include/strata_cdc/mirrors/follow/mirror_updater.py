@@ -4,6 +4,7 @@ starting again (`follow.py`)."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import StreamHoleError
@@ -21,10 +22,10 @@ from strata_cdc.schema.model.definition import ROWS_ELSEWHERE
 from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import ExitStack
 
-    from strata_cdc.mirrors.follow.follow_plan import FollowStep
+    from strata_cdc.mirrors.changes import VersionRange
     from strata_cdc.mirrors.follow.followed import Following
     from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
     from strata_cdc.mirrors.table import Mirror
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 class MirrorUpdater:
     """One update of one table's mirror; the follower starts again if another process wrote in between.
+
+    An error (CannotFollowError, mostly) ends no update: `MirrorUpdate.lost` has it from then on.
 
     Args:
         follower: The follower of the source.
@@ -73,9 +76,12 @@ class MirrorUpdater:
             if not self._can_reach(step.event, [later.event for later in steps[at:]]):
                 break
             try:
-                self._do(step)
+                with self._noting_loss():
+                    do_step(update, step)
             except NotYetError as error:
                 return MirrorProgress(update.mirror, None, update.writer.commits, str(error))
+            if step.event.change is not None:
+                update.current = step.event.change
         return self._end()
 
     # Before the steps ---------------------------------------------------------------------------
@@ -133,23 +139,21 @@ class MirrorUpdater:
         self._apply(min(event.before, max(reach.seq, mirror.position.seq)))
         if reach.seq >= event.before or update.lost is not None:
             return True
-        if reach.withheld and (reach.is_discarded or (reach.is_unwanted and any(event.ends_rows for event in coming))):
-            update.lost = Loss(reach.withheld)
-        return update.lost is not None
+        is_never_published = reach.is_discarded or (reach.is_unwanted and any(event.ends_rows for event in coming))
+        if reach.withheld is None or not is_never_published:
+            return False
+        update.lost = Loss(reach.withheld)
+        return True
 
     def _apply(self, until: int) -> None:
         """Applies the published changes up to a transaction, or up to one whose GTID set is no longer known."""
-        try:
-            self._apply_published(until)
-        except (CannotFollowError, StreamHoleError) as error:
-            self._update.lost = Loss(error.message)
-        except Exception as error:  # noqa: BLE001  one table's error must stop no other
-            self._update.lost = loss_by(error, self._table)
+        with self._noting_loss():
+            span = self._update.range_to(until)
+            if span is not None:
+                self._apply_changes(span)
 
-    def _apply_published(self, until: int) -> None:
-        update, span = self._update, self._update.range_to(until)
-        if span is None:
-            return
+    def _apply_changes(self, span: VersionRange) -> None:
+        update = self._update
         for batch in update.rows.batches(span):
             mirror = update.mirror
             if mirror is None or not batch.changes.num_rows:
@@ -159,49 +163,46 @@ class MirrorUpdater:
             if update.mirror is not None and update.mirror.position.schema_version != span.version_id:
                 raise OvertakenError
 
-    def _do(self, step: FollowStep) -> None:
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """If what is done fails, the rows are not known from here on."""
         try:
-            do_step(self._update, step.action, step.event)
+            yield
         except (CannotFollowError, StreamHoleError) as error:
             self._update.lost = Loss(error.message)
-        except Exception as error:  # noqa: BLE001  as in `_apply`
+        except Exception as error:  # noqa: BLE001  one table's error must stop no other
             self._update.lost = loss_by(error, self._table)
-        if step.event.change is not None:
-            self._update.current = step.event.change
 
     # The end ------------------------------------------------------------------------------------
 
     def _end(self) -> MirrorProgress:
-        mirror, lost = self._update.mirror, self._update.lost
-        if mirror is None or (lost is not None and mirror.is_dropped):
-            return self._blocked()
-        if mirror.is_dropped:
-            return MirrorProgress(mirror, mirror.position, self._update.writer.commits)
-        return self._reach_end(mirror) if lost is None else self._stop(mirror, lost)
-
-    def _stop(self, mirror: Mirror, lost: Loss) -> MirrorProgress:
-        if mirror.stopped != lost.reason:
-            self._update.commit(lost.marked)
-        return self._blocked()
-
-    def _blocked(self) -> MirrorProgress:
-        """The state of a mirror that goes no further, or of a table without one."""
-        update, mirror = self._update, self._update.mirror
-        is_there = update.current is not None and update.current.definition is not None
-        if update.lost is None and mirror is None and is_there:
+        update = self._update
+        if update.mirror_in_use is not None and update.lost is None:
+            reached = self._reach_end(update.mirror_in_use)
+            if reached is not None:
+                return reached
+        current, mirror = update.current, update.mirror
+        if update.lost is None and mirror is None and current is not None and current.definition is not None:
             update.lost = Loss(NEVER_DUMPED)
-        if update.lost is None:
-            return MirrorProgress(mirror)
+        if update.lost is not None:
+            return self._blocked(update.lost)
+        return MirrorProgress(mirror, None if mirror is None else mirror.position, update.writer.commits)
+
+    def _blocked(self, lost: Loss) -> MirrorProgress:
+        """The state of a mirror that goes no further, which its log then has; or of a table without a mirror."""
+        update, mirror = self._update, self._update.mirror_in_use
+        if mirror is not None and mirror.stopped != lost.reason:
+            update.commit(lost.marked)
         # Changes by foreign keys without row events would be missing again at once; a table that is not defined, or no
         # longer exists, cannot be read.
         definition = None if update.current is None else update.current.definition
         needs_dump = definition is not None and definition.has_own_rows
         needs_dump = needs_dump and self._follower.schema_events.unlogged(self._table) is None
-        remedy = remedy_of(self._follower.published, self._follower.source, self._table, update.lost)
-        commits = update.writer.commits
-        return update.lost.followed(mirror, commits, remedy, needs_dump=needs_dump)
+        remedy = remedy_of(self._follower.published, self._follower.source, self._table, lost)
+        return lost.followed(update.mirror, update.writer.commits, remedy, needs_dump=needs_dump)
 
-    def _reach_end(self, mirror: Mirror) -> MirrorProgress:
+    def _reach_end(self, mirror: Mirror) -> MirrorProgress | None:
+        """Applies what is published after the last step; None if the rows are lost on the way."""
         update, is_stopped = self._update, mirror.stopped
         reach = self._follower.published.reach(self._table, mirror.position.seq)
         limit = self._until[0] - 1 if self._until is not None else reach.seq
@@ -216,7 +217,7 @@ class MirrorUpdater:
         if late_since is None and mirror.definition.sequence and mirror.snapshot.live_rows == 0:
             update.lost = Loss(NO_SEQUENCE_ROW)
         if update.lost is not None:
-            return self._stop(mirror, update.lost)
+            return None
         if is_stopped and late_since is None and self._until is None:
             update.commit(lambda at: at.stopped_for(None))
             mirror = update.mirror or mirror
