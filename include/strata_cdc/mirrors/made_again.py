@@ -1,5 +1,5 @@
 """What makes the mirror of a table again if its files cannot be used.
-Not here: what blocks a mirror (`follow/loss.py`), dumps (`dump/`)."""
+Not here: what blocks a mirror (`follow/blocked.py`), dumps (`dump/`)."""
 
 from __future__ import annotations
 

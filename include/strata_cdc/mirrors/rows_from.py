@@ -1,5 +1,5 @@
 """What all rows of a mirror's table come from: without such an origin, a mirror may lack rows that are older than it.
-Not here: what the log shows of mirrors that were made before this was stored (`mirrors/follow/loss.py`)."""
+Not here: what the log shows of mirrors that were made before this was stored (`mirrors/follow/blocked.py`)."""
 
 from __future__ import annotations
 

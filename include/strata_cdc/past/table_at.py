@@ -252,7 +252,7 @@ class PastTables(AbstractContextManager["PastTables"]):
             self._lake, scratch, self._source, self._events.up_to(moment.seq), self._published, moment.seq
         )
         progress = follower.follow(name, (moment.seq + 1, _AFTER_ALL, _AFTER_ALL))
-        why = progress.reason or progress.behind
+        why = None if progress.blocked is None else progress.blocked.reason
         mirror, reached = progress.mirror, progress.reached
         if why is None and (mirror is None or reached is None or reached.seq != moment.seq):
             why = "it has not been published up to there"

@@ -14,7 +14,7 @@ from strata_cdc.mirrors.dump.choose_tables import tables_to_dump
 from strata_cdc.mirrors.dump.dump_table import DumpSettings
 from strata_cdc.mirrors.dump.dump_tables import DumpReport, dump_tables
 from strata_cdc.mirrors.dump.finish import DumpSource
-from strata_cdc.mirrors.follow.loss import diverged
+from strata_cdc.mirrors.follow.blocked import diverged
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.renames import renames_by

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from strata_cdc.mirrors.apply_ddl import altered, converted_rows, emptied, rearranged, rows_held
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.ddl_plan import CannotFollowError, refuse_unknown
+from strata_cdc.mirrors.follow.blocked import NEVER_DUMPED
 from strata_cdc.mirrors.follow.follow_plan import FollowAction, FollowStep
 from strata_cdc.mirrors.follow.followed import NotYetError
-from strata_cdc.mirrors.follow.loss import NEVER_DUMPED
 from strata_cdc.mirrors.layout import mirror_schema
 from strata_cdc.mirrors.rows_from import RowsFrom
 from strata_cdc.mirrors.table import Mirror
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata_cdc.mirrors.follow.followed import Following
-    from strata_cdc.mirrors.follow.loss import Loss
+    from strata_cdc.mirrors.follow.followed import Blocked, Following
     from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
     from strata_cdc.mirrors.follow.published_rows import PublishedRows
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
@@ -44,7 +43,7 @@ class MirrorUpdate(Struct):
     rows: PublishedRows
     current: TableChange | None = None
     """The last change of the table at the mirror's position."""
-    lost: Loss | None = None
+    lost: Blocked | None = None
     """Why the rows are not known from here on; None if they are known. Then nothing more is applied, until a step makes
     the rows known again; if none does, the mirror is blocked in the end."""
 
@@ -252,7 +251,7 @@ def mirror_before(follower: Following, name: TableName, event: SchemaEvent, to: 
     before = Mirror.open_before(follower.lake, follower.source, name, event.seq) if progress.mirror else None
     if progress.reached is not None and progress.reached.seq < event.before and not progress.is_unwanted:
         raise NotYetError(f"{name}, whose rows came to {to}, is not published up to there")
-    why = progress.reason or progress.behind
+    why = None if progress.blocked is None else progress.blocked.reason
     if why is None and (before is None or before.is_dropped):
         why = "it had no mirror"
     if why is None and before is not None:

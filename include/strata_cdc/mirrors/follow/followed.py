@@ -1,4 +1,4 @@
-"""The state of a table's mirror after an update, and what it waits for.
+"""The state of a table's mirror after an update, and why it goes no further.
 Not here: bringing it there (`follow.py`), the mirrors of a source (`update_mirrors.py`)."""
 
 from __future__ import annotations
@@ -6,6 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.errors import MirrorDivergedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +25,39 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 
+class Blocked(Struct, frozen=True):
+    """Why a mirror is blocked at its position."""
+
+    reason: str
+    error: ErrorFacts | None = None
+    """What is wrong with it; None if it only waits, or if the only problem is that the log does not show the rows."""
+    remedy: str | None = None
+    """What ends that; None: the next update, once its reason is gone."""
+    needs_dump: bool = False
+    """Whether a dump of the table ends that."""
+
+    @property
+    def text(self) -> str:
+        """The reason, and what ends it."""
+        return self.reason if self.remedy is None else f"{self.reason}; {self.remedy}"
+
+    @property
+    def is_divergence(self) -> bool:
+        """Whether the mirror's rows are not its table's."""
+        return self.error is not None and self.error.error == MirrorDivergedError.__name__
+
+    def marked(self, mirror: Mirror) -> Mirror:
+        """The mirror with this mark in its log."""
+        return mirror.diverged_for(self.reason) if self.is_divergence else mirror.stopped_for(self.reason)
+
+    def ended_by(self, remedy: str, *, needs_dump: bool) -> Blocked:
+        """The same with what ends it (`blocked.py`, `remedy_of`)."""
+        error = self.error
+        if error is not None and needs_dump:
+            error = replace(error, remedy=f"{remedy}.")
+        return Blocked(self.reason, error, remedy, needs_dump)
+
+
 class MirrorProgress(Struct, frozen=True):
     """The state of a table's mirror after an update."""
 
@@ -29,14 +65,8 @@ class MirrorProgress(Struct, frozen=True):
     reached: MirrorPosition | None = None
     """The position up to which it equals the table; None if it is blocked before something."""
     commits: int = 0
-    behind: str | None = None
-    """Why it goes no further, or why there is no mirror, and what ends that."""
-    needs_dump: bool = False
-    """Whether a dump of the table ends that."""
-    error: ErrorFacts | None = None
-    """What is wrong with the mirror; None if it only waits."""
-    reason: str | None = None
-    """`behind` without the part about what ends it."""
+    blocked: Blocked | None = None
+    """Why it goes no further, or why there is no mirror."""
     is_unwanted: bool = False
     """Whether the next changes will never be published."""
 

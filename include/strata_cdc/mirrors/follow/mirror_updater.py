@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from strata_cdc.errors import StreamHoleError
 from strata_cdc.mirrors.ddl_plan import CannotFollowError
 from strata_cdc.mirrors.exactness import EXACT
+from strata_cdc.mirrors.follow.blocked import NEVER_DUMPED, blocked_by, diverged, is_proven, remedy_of
 from strata_cdc.mirrors.follow.follow_plan import plan_follow
 from strata_cdc.mirrors.follow.follow_steps import MirrorUpdate, do_step
-from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
-from strata_cdc.mirrors.follow.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by, remedy_of
+from strata_cdc.mirrors.follow.followed import Blocked, MirrorProgress, NotYetError, OvertakenError
 from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
 from strata_cdc.mirrors.follow.published_rows import PublishedRows
 from strata_cdc.mirrors.rows_from import RowsFrom
@@ -79,14 +79,14 @@ class MirrorUpdater:
                 with self._noting_loss():
                     do_step(update, step)
             except NotYetError as error:
-                return MirrorProgress(update.mirror, None, update.writer.commits, str(error))
+                return MirrorProgress(update.mirror, None, update.writer.commits, Blocked(str(error)))
             if step.event.change is not None:
                 update.current = step.event.change
         return self._end()
 
     # Before the steps ---------------------------------------------------------------------------
 
-    def _cannot_go_on(self) -> Loss | None:
+    def _cannot_go_on(self) -> Blocked | None:
         """Why no changes can be applied to the mirror as it is; None if they can."""
         mirror, events = self._update.mirror, self._follower.schema_events
         reason = events.unlogged(self._table)
@@ -94,11 +94,11 @@ class MirrorUpdater:
             # If the table no longer exists, its foreign keys are not known.
             reason = UNLOGGED
         if reason is not None or mirror is None:
-            return None if reason is None else Loss(reason)
+            return None if reason is None else Blocked(reason)
         if not mirror.definition.has_own_rows:
-            return Loss(ROWS_ELSEWHERE)
+            return Blocked(ROWS_ELSEWHERE)
         again = self._update.rows.differ_from(mirror)
-        return diverged(mirror, events) or (None if again is None else Loss(again))
+        return diverged(mirror, events) or (None if again is None else Blocked(again))
 
     def _note_proof(self) -> None:
         """Notes that the mirror is complete: later updates need not read the log of a mirror by an older version."""
@@ -106,7 +106,7 @@ class MirrorUpdater:
         if mirror is not None and self._update.lost is None and not is_proven(mirror, self._follower.schema_events):
             self._update.commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
 
-    def _inexact(self) -> Loss | None:
+    def _inexact(self) -> Blocked | None:
         """The reason if a mirror of an older version has lost values that its columns do not hold; if not, notes it."""
         mirror = self._update.mirror_in_use
         if mirror is None or mirror.is_exact:
@@ -116,7 +116,7 @@ class MirrorUpdater:
             self._update.commit(lambda at: at.with_properties(EXACT, at.position))
             return None
         names = ", ".join(lost)
-        return Loss(
+        return Blocked(
             f"an older version of Strata has written {names} without dates, labels or bytes that no column holds"
         )
 
@@ -142,7 +142,7 @@ class MirrorUpdater:
         is_never_published = reach.is_discarded or (reach.is_unwanted and any(event.ends_rows for event in coming))
         if reach.withheld is None or not is_never_published:
             return False
-        update.lost = Loss(reach.withheld)
+        update.lost = Blocked(reach.withheld)
         return True
 
     def _apply(self, until: int) -> None:
@@ -169,9 +169,9 @@ class MirrorUpdater:
         try:
             yield
         except (CannotFollowError, StreamHoleError) as error:
-            self._update.lost = Loss(error.message)
+            self._update.lost = Blocked(error.message)
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
-            self._update.lost = loss_by(error, self._table)
+            self._update.lost = blocked_by(error, self._table)
 
     # The end ------------------------------------------------------------------------------------
 
@@ -183,12 +183,12 @@ class MirrorUpdater:
                 return reached
         current, mirror = update.current, update.mirror
         if update.lost is None and mirror is None and current is not None and current.definition is not None:
-            update.lost = Loss(NEVER_DUMPED)
+            update.lost = Blocked(NEVER_DUMPED)
         if update.lost is not None:
             return self._blocked(update.lost)
         return MirrorProgress(mirror, None if mirror is None else mirror.position, update.writer.commits)
 
-    def _blocked(self, lost: Loss) -> MirrorProgress:
+    def _blocked(self, lost: Blocked) -> MirrorProgress:
         """The state of a mirror that goes no further, which its log then has; or of a table without a mirror."""
         update, mirror = self._update, self._update.mirror_in_use
         if mirror is not None and mirror.stopped != lost.reason:
@@ -199,7 +199,8 @@ class MirrorUpdater:
         needs_dump = definition is not None and definition.has_own_rows
         needs_dump = needs_dump and self._follower.schema_events.unlogged(self._table) is None
         remedy = remedy_of(self._follower.published, self._follower.source, self._table, lost)
-        return lost.followed(update.mirror, update.writer.commits, remedy, needs_dump=needs_dump)
+        blocked = lost.ended_by(remedy, needs_dump=needs_dump)
+        return MirrorProgress(update.mirror, None, update.writer.commits, blocked)
 
     def _reach_end(self, mirror: Mirror) -> MirrorProgress | None:
         """Applies what is published after the last step; None if the rows are lost on the way."""
@@ -212,14 +213,15 @@ class MirrorUpdater:
         # What is not published after the requested point does not matter here.
         late_since = reach.withheld if until < limit or self._until is None else None
         if reach.is_discarded and late_since is not None:
-            update.lost = Loss(late_since)
+            update.lost = Blocked(late_since)
         mirror = update.mirror or mirror
         if late_since is None and mirror.definition.sequence and mirror.snapshot.live_rows == 0:
-            update.lost = Loss(NO_SEQUENCE_ROW)
+            update.lost = Blocked(NO_SEQUENCE_ROW)
         if update.lost is not None:
             return None
         if is_stopped and late_since is None and self._until is None:
             update.commit(lambda at: at.stopped_for(None))
             mirror = update.mirror or mirror
         position = update.position(max(until, mirror.position.seq))
-        return MirrorProgress(mirror, position, update.writer.commits, late_since, is_unwanted=reach.is_unwanted)
+        blocked = None if late_since is None else Blocked(late_since)
+        return MirrorProgress(mirror, position, update.writer.commits, blocked, reach.is_unwanted)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import (
@@ -22,8 +23,9 @@ from strata_cdc.errors import (
 )
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.current import Confirmed, confirm
+from strata_cdc.mirrors.follow.blocked import blocked_by
 from strata_cdc.mirrors.follow.follow import Follower
-from strata_cdc.mirrors.follow.loss import loss_by
+from strata_cdc.mirrors.follow.followed import Blocked, MirrorProgress
 from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.layout import mirrored_tables
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.mirrors.follow.followed import MirrorProgress
     from strata_cdc.mirrors.lock import MirrorLocks
     from strata_cdc.mirrors.modes import Mode
     from strata_cdc.mirrors.position import MirrorPosition
@@ -219,17 +220,17 @@ class _TableUpdates:
         try:
             progress = follow(table)
         except AlreadyRunningError as error:
-            return MirrorOutcome(str(table), behind=error.message), None
+            progress = MirrorProgress(None, blocked=Blocked(error.message))
         except (LakeUnavailableError, LostTableError) as error:
             mirrored_tables(self.follower.lake, self.follower.source)
             self._refused.append(error.located(source=self.follower.source, table=str(table)))
-            return MirrorOutcome(str(table), behind=error.message), None
+            progress = MirrorProgress(None, blocked=Blocked(error.message))
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
-            lost, is_there = loss_by(error, table), self.follower.schema_events.is_there(table)
-            return MirrorOutcome(str(table), behind=lost.reason, needs_dump=is_there, error=lost.error), None
+            is_there = self.follower.schema_events.is_there(table)
+            progress = MirrorProgress(None, blocked=replace(blocked_by(error, table), needs_dump=is_there))
         if progress is None:
             return None
-        if progress.mirror is None and progress.behind is None:
+        if progress.mirror is None and progress.blocked is None:
             return None, None
         return _outcome(table, progress), _confirmed(progress)
 
@@ -245,19 +246,18 @@ class _TableUpdates:
 
 
 def _outcome(table: TableName, progress: MirrorProgress) -> MirrorOutcome:
-    mirror = progress.mirror
+    mirror, blocked, outcome = progress.mirror, progress.blocked, MirrorOutcome(str(table))
+    if blocked is not None:
+        outcome = replace(outcome, behind=blocked.text, needs_dump=blocked.needs_dump, error=blocked.error)
     if mirror is None:
-        return MirrorOutcome(str(table), behind=progress.behind, needs_dump=progress.needs_dump, error=progress.error)
-    return MirrorOutcome(
-        table=str(table),
+        return outcome
+    return replace(
+        outcome,
         delta_version=mirror.snapshot.version,
         rows=mirror.snapshot.live_rows,
         position=progress.reached or mirror.position,
         commits=progress.commits,
         dropped=mirror.is_dropped,
-        behind=progress.behind,
-        needs_dump=progress.needs_dump,
-        error=progress.error,
     )
 
 

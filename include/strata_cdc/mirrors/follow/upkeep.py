@@ -13,7 +13,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import AlreadyRunningError, BadData, Usage
 from strata_cdc.mirrors.compact import RETAIN_HOURS, Compacted, compact, doomed_files, wear_of, with_log_cut
 from strata_cdc.mirrors.current import position_now
-from strata_cdc.mirrors.follow.loss import loss_by
+from strata_cdc.mirrors.follow.blocked import blocked_by
 from strata_cdc.mirrors.layout import mirror_url, mirrored_tables
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.tables.port import CommitConflictError
@@ -220,7 +220,7 @@ def _kept(table: TableName, opened: Mirror | BadData, work: Callable[[Mirror], K
     except AlreadyRunningError as error:
         done = KeptUp(str(table), left=error.message)
     except Exception as error:  # noqa: BLE001  one table's error must stop no other
-        done = KeptUp(str(table), left=loss_by(error, table).reason)
+        done = KeptUp(str(table), left=blocked_by(error, table).reason)
     line = done.summary()
     if line is not None:
         _LOG.log(logging.INFO if done.left is None else logging.WARNING, "mirror of %s: %s", done.table, line)
@@ -244,7 +244,7 @@ def _opened(
             except BadData as error:
                 yield table, error
             except Exception as error:  # noqa: BLE001  as in `_kept`
-                yield table, BadData(loss_by(error, table).reason)
+                yield table, BadData(blocked_by(error, table).reason)
             else:
                 if mirror is not None:
                     yield table, mirror

@@ -6,12 +6,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from strata_cdc.errors import DamagedFileError, ErrorFacts, MirrorDivergedError, StrataError, one_line
 from strata_cdc.mirrors.apply import refuse_foreign
-from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
+from strata_cdc.mirrors.follow.followed import Blocked, NotYetError, OvertakenError
 from strata_cdc.mirrors.log import states_since
 from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.schema.model.row_effects import EffectKind
@@ -31,31 +28,7 @@ _LACKS_OLDER: Final = (
 )
 
 
-class Loss(Struct, frozen=True):
-    """Why a mirror is blocked at its position."""
-
-    reason: str
-    error: ErrorFacts | None = None
-    """What is wrong with it; None if the only problem is that the log does not show the rows."""
-
-    @property
-    def is_divergence(self) -> bool:
-        """Whether the mirror's rows are not its table's."""
-        return self.error is not None and self.error.error == MirrorDivergedError.__name__
-
-    def marked(self, mirror: Mirror) -> Mirror:
-        """The mirror with this mark in its log."""
-        return mirror.diverged_for(self.reason) if self.is_divergence else mirror.stopped_for(self.reason)
-
-    def followed(self, mirror: Mirror | None, commits: int, remedy: str, *, needs_dump: bool) -> MirrorProgress:
-        """The state of the mirror, and what ends it (`remedy_of`)."""
-        error = self.error
-        if error is not None and needs_dump:
-            error = replace(error, remedy=f"{remedy}.")
-        return MirrorProgress(mirror, None, commits, f"{self.reason}; {remedy}", needs_dump, error, self.reason)
-
-
-def remedy_of(published: Published, source: str, table: TableName, lost: Loss) -> str:
+def remedy_of(published: Published, source: str, table: TableName, lost: Blocked) -> str:
     """What ends that a mirror is blocked by a loss."""
     if published.has_server:
         return f"`strata dump --source {source} --table {pattern_word(table)}` reads its rows"
@@ -70,7 +43,7 @@ def remedy_of(published: Published, source: str, table: TableName, lost: Loss) -
     )
 
 
-def loss_by(error: Exception, table: TableName) -> Loss:
+def blocked_by(error: Exception, table: TableName) -> Blocked:
     """What an error means for the mirror of the table that was being updated.
 
     Raises:
@@ -81,10 +54,10 @@ def loss_by(error: Exception, table: TableName) -> Loss:
     if isinstance(error, StrataError):
         if error.exit_code > 2:
             raise error
-        return Loss(error.message, error.located(table=str(table)).facts())
+        return Blocked(error.message, error.located(table=str(table)).facts())
     _LOG.warning("the mirror of %s met an error that nobody has foreseen", table, exc_info=error)
     message = one_line(f"{type(error).__name__}: {error}")
-    return Loss(message, ErrorFacts(type(error).__name__, message, table=str(table)))
+    return Blocked(message, ErrorFacts(type(error).__name__, message, table=str(table)))
 
 
 def _keeps_unknown_rows(event: SchemaEvent) -> bool:
@@ -95,7 +68,7 @@ def _keeps_unknown_rows(event: SchemaEvent) -> bool:
     return event.change is not None and event.change.effect.kind is EffectKind.NONE and not event.begins_rows
 
 
-def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Loss | None:
+def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Blocked | None:
     """Whether the rows of a mirror are not its table's, by its log and the history; None if nothing shows that.
 
     Raises:
@@ -113,7 +86,7 @@ def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Loss | None:
         reason = _LACKS_OLDER
     if reason is None:
         return None
-    return Loss(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
+    return Blocked(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
 
 
 def is_proven(mirror: Mirror, schema_events: SchemaEvents) -> bool:
