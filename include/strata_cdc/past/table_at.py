@@ -21,6 +21,7 @@ from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.follow.follow import Follower
+from strata_cdc.mirrors.follow.followed import FollowedSource
 from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.histories.history import history_of
@@ -296,17 +297,18 @@ class _PastFollower(Follower):
     def __init__(
         self, lake: str, scratch: Path, source: str, events: SchemaEvents, published: Published, seq: int
     ) -> None:
-        locks = MirrorLocks(str(scratch), source)
         super().__init__(
-            str(scratch),
-            source,
-            events,
-            published,
-            Mode.DELETION_VECTORS,
-            locks,
-            lambda _: Renames.COPY,
-            MirrorLimits(),
-            changes_lake=lake,
+            FollowedSource(
+                lake=str(scratch),
+                changes_lake=lake,
+                source=source,
+                schema_events=events,
+                published=published,
+                mode=Mode.DELETION_VECTORS,
+                locks=MirrorLocks(str(scratch), source),
+                renames=lambda _: Renames.COPY,
+                limits=MirrorLimits(),
+            )
         )
         self._scratch, self._seq = scratch, seq
         self._copied: set[TableName] = set()
@@ -316,5 +318,5 @@ class _PastFollower(Follower):
         if table not in self._copied:
             self._copied.add(table)
             seq = self._seq if until is None else min(self._seq, until[0] - 1)
-            copy_mirror(self.changes_lake, self._scratch, self.source, table, seq)
+            copy_mirror(self.followed.changes_lake, self._scratch, self.followed.source, table, seq)
         return super().follow(table, until)

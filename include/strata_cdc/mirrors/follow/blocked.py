@@ -29,7 +29,7 @@ _LACKS_OLDER: Final = (
 
 
 def remedy_of(published: Published, source: str, table: TableName, lost: Blocked) -> str:
-    """What ends that a mirror is blocked by a loss."""
+    """What ends that a mirror is blocked."""
     if published.has_server:
         return f"`strata dump --source {source} --table {pattern_word(table)}` reads its rows"
     if lost.is_divergence or (lost.error is not None and lost.error.error == DamagedFileError.__name__):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata_cdc.mirrors.follow.followed import Blocked, Following
+    from strata_cdc.mirrors.follow.followed import Blocked, Follow, FollowedSource
     from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
     from strata_cdc.mirrors.follow.published_rows import PublishedRows
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class MirrorUpdate(Struct):
     """How far the update of a table's mirror has come."""
 
-    follower: Following
+    followed: FollowedSource
+    follow: Follow
     table: TableName
     writer: MirrorWriter
     rows: PublishedRows
@@ -73,14 +74,14 @@ class MirrorUpdate(Struct):
         if mirror is not None and seq == mirror.position.seq and version_id is None:
             # Its segment may have been deleted.
             return replace(mirror.position, schema_version=known)
-        return self.follower.published.position(seq, known if version_id is None else version_id)
+        return self.followed.published.position(seq, known if version_id is None else version_id)
 
     def range_to(self, until: int) -> VersionRange | None:
         """The range between the mirror and a transaction; None if it has no rows for the mirror."""
         mirror, change = self.writer.mirror, self.current
         if mirror is None or change is None or change.definition is None or until <= mirror.position.seq:
             return None
-        same = self.follower.schema_events.same_rows(self.table, change.version_id)
+        same = self.followed.schema_events.same_rows(self.table, change.version_id)
         return VersionRange(mirror.position.seq, until, change.version_id, change.definition, same)
 
     def commit(self, change: Callable[[Mirror], Mirror]) -> None:
@@ -153,7 +154,7 @@ def _begin(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> Non
 def _take_over(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> None:
     """The mirror gets the rows of another table, which has this name now."""
     position = update.position(event.after, change.version_id)
-    before = mirror_before(update.follower, change.renamed_from or change.name, event, update.table)
+    before = _mirror_before(update, change.renamed_from or change.name, event)
     update.make(change, converted_rows(before, change), position, RowsFrom.MIRROR)
 
 
@@ -163,13 +164,13 @@ def _alter(update: MirrorUpdate, event: SchemaEvent, change: TableChange) -> Non
         raise CannotFollowError(NEVER_DUMPED if update.lost is None else update.lost.reason)
     if update.lost is None:
         after = update.position(event.after, change.version_id)
-        renames = update.follower.renames(update.table)
+        renames = update.followed.renames(update.table)
         update.commit(lambda at: altered(at, change, after, renames))
 
 
 def _remove_all(update: MirrorUpdate, change: TableChange, position: MirrorPosition) -> None:
     """The mirror has no rows from here on, and they are known."""
-    definition, renames = change.definition, update.follower.renames(update.table)
+    definition, renames = change.definition, update.followed.renames(update.table)
     if definition is not None:
         update.commit(lambda at: emptied(at, position, definition, renames))
         update.lost = None
@@ -211,7 +212,7 @@ def _rearrange(update: MirrorUpdate, event: SchemaEvent) -> None:
     if other is None:
         update.commit(lambda at: rearranged(at, position, held))
         return
-    before = mirror_before(update.follower, other, event, update.table)
+    before = _mirror_before(update, other, event)
     if mirror is None or mirror_schema(before.definition) != mirror_schema(mirror.definition):
         raise CannotFollowError(f"{other}, whose rows it took, has other columns")
     if effect.takes_partition and update.current is not None:
@@ -234,21 +235,16 @@ _WITHOUT_CHANGE: Final[Mapping[FollowAction, Callable[[MirrorUpdate, SchemaEvent
 }
 
 
-def mirror_before(follower: Following, name: TableName, event: SchemaEvent, to: TableName) -> Mirror:
+def _mirror_before(update: MirrorUpdate, name: TableName, event: SchemaEvent) -> Mirror:
     """The mirror of another table as it was before an event that affects both tables.
-
-    Args:
-        follower: The follower of the source.
-        name: The other table.
-        event: The event of both tables.
-        to: The table that gets its rows.
 
     Raises:
         NotYetError: The other mirror has not come so far.
         CannotFollowError: The other mirror did not have all rows there.
     """
-    progress = follower.follow(name, event.order)
-    before = Mirror.open_before(follower.lake, follower.source, name, event.seq) if progress.mirror else None
+    followed, to = update.followed, update.table
+    progress = update.follow(name, event.order)
+    before = Mirror.open_before(followed.lake, followed.source, name, event.seq) if progress.mirror else None
     if progress.reached is not None and progress.reached.seq < event.before and not progress.is_unwanted:
         raise NotYetError(f"{name}, whose rows came to {to}, is not published up to there")
     why = None if progress.blocked is None else progress.blocked.reason
@@ -259,26 +255,26 @@ def mirror_before(follower: Following, name: TableName, event: SchemaEvent, to: 
         # not show which.
         is_past = progress.mirror is not None and progress.mirror.position.seq >= event.seq
         why = before.stopped or (
-            "its mirror did not come so far" if is_past and _lacks(follower, before, event) else None
+            "its mirror did not come so far" if is_past and _lacks(followed, before, event) else None
         )
     if before is None or why is not None:
         raise CannotFollowError(f"rows of {name} came to {to}, and {why}")
     return before
 
 
-def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
+def _lacks(followed: FollowedSource, mirror: Mirror, event: SchemaEvent) -> bool:
     """Whether anything happened to a table between its mirror's last state before an event and the event."""
     name, seq = mirror.table, mirror.position.seq
-    change, coming = follower.schema_events.since(mirror)
+    change, coming = followed.schema_events.since(mirror)
     if change is None or change.definition is None or any(other.order < event.order for other in coming):
         return True
     if seq >= event.before or discards_rows(change.definition):
         return False
-    if follower.published.reach(name, seq).seq < event.before:
+    if followed.published.reach(name, seq).seq < event.before:
         return True
-    same = follower.schema_events.same_rows(name, change.version_id)
+    same = followed.schema_events.same_rows(name, change.version_id)
     span = VersionRange(seq, event.before, change.version_id, change.definition, same)
-    if not follower.published.has_changes(name, seq, event.before):
+    if not followed.published.has_changes(name, seq, event.before):
         return False
-    changes = PublishedChanges(follower.changes_lake, follower.source, name, follower.published.newest_commit(name))
+    changes = PublishedChanges(followed.changes_lake, followed.source, name, followed.published.newest_commit(name))
     return any(batch.changes.num_rows for batch in changes.batches(span))

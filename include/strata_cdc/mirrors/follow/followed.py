@@ -3,7 +3,7 @@ Not here: bringing it there (`follow.py`), the mirrors of a source (`update_mirr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.renames import Renames
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import TableName
+
+    Follow = Callable[[TableName, Order | None], "MirrorProgress"]
+    """Updates the mirror of a table, only up to an event if that is given."""
 
 
 class Blocked(Struct, frozen=True):
@@ -79,20 +82,22 @@ class OvertakenError(Exception):
     """Another process has updated the mirror past this one's state."""
 
 
-class Following(Protocol):
-    """What the updater of one table needs from its source (`follow.py` implements it)."""
+class FollowedSource(Struct, frozen=True):
+    """A source whose mirrors are followed."""
 
     lake: str
     """The lake of the mirrors."""
     changes_lake: str
     """The lake of the change tables, which is another one if a mirror is made only for a query."""
     source: str
+    """Its name."""
     schema_events: SchemaEvents
     published: Published
     mode: Mode
+    """How new mirrors take changes."""
     locks: MirrorLocks
+    """The lock of a mirror is held from its first commit until the update is complete."""
     renames: Callable[[TableName], Renames]
+    """What happens to the columns of a table that get another name."""
     limits: MirrorLimits
-
-    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
-        """Updates the mirror of another table, from which rows are moved."""
+    """How large the files and commits of mirrors become."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from strata_cdc.mirrors.changes import VersionRange
-    from strata_cdc.mirrors.follow.followed import Following
+    from strata_cdc.mirrors.follow.followed import Follow, FollowedSource
     from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import TableName
@@ -38,7 +38,8 @@ class MirrorUpdater:
     An error (CannotFollowError, mostly) ends no update: `MirrorUpdate.lost` has it from then on.
 
     Args:
-        follower: The follower of the source.
+        followed: The source.
+        follow: Updates the mirror of another table, from which rows are moved.
         table: The table.
         until: The event before which it stops; None: it does not stop.
         lock: Receives the mirror's lock before the first commit.
@@ -46,20 +47,26 @@ class MirrorUpdater:
     """
 
     def __init__(
-        self, follower: Following, table: TableName, until: Order | None, lock: ExitStack, at_once: int = 1
+        self,
+        followed: FollowedSource,
+        follow: Follow,
+        table: TableName,
+        until: Order | None,
+        lock: ExitStack,
+        at_once: int = 1,
     ) -> None:
-        self._follower = follower
+        self._followed = followed
         self._table = table
         self._until = until
-        writer = MirrorWriter(follower, table, lock, at_once)
-        self._update = MirrorUpdate(follower, table, writer, PublishedRows(follower, table, at_once))
+        writer = MirrorWriter(followed, table, lock, at_once)
+        self._update = MirrorUpdate(followed, follow, table, writer, PublishedRows(followed, table, at_once))
 
     def go_by_changes(self) -> MirrorProgress | None:
         """As `go`, but only if all next events are changes of rows, and the table's keys fit into the memory."""
         mirror = self._update.mirror
         if mirror is None or sum(file.rows for file in mirror.snapshot.files.values()) > self._update.writer.most_rows:
             return None
-        if self._cannot_go_on() is not None or not is_proven(mirror, self._follower.schema_events):
+        if self._cannot_go_on() is not None or not is_proven(mirror, self._followed.schema_events):
             return None
         if not mirror.is_exact:
             return None
@@ -69,7 +76,7 @@ class MirrorUpdater:
         """Updates the mirror as far as possible."""
         update = self._update
         update.lost = self._cannot_go_on() or self._inexact()
-        is_unlogged = self._follower.schema_events.unlogged(self._table) is not None
+        is_unlogged = self._followed.schema_events.unlogged(self._table) is not None
         steps = [] if is_unlogged else plan_follow(self._table, self._pending(), self._until)
         self._note_proof()
         for at, step in enumerate(steps):
@@ -88,7 +95,7 @@ class MirrorUpdater:
 
     def _cannot_go_on(self) -> Blocked | None:
         """Why no changes can be applied to the mirror as it is; None if they can."""
-        mirror, events = self._update.mirror, self._follower.schema_events
+        mirror, events = self._update.mirror, self._followed.schema_events
         reason = events.unlogged(self._table)
         if reason is None and mirror is not None and mirror.stopped == UNLOGGED:
             # If the table no longer exists, its foreign keys are not known.
@@ -103,7 +110,7 @@ class MirrorUpdater:
     def _note_proof(self) -> None:
         """Notes that the mirror is complete: later updates need not read the log of a mirror by an older version."""
         mirror = self._update.mirror
-        if mirror is not None and self._update.lost is None and not is_proven(mirror, self._follower.schema_events):
+        if mirror is not None and self._update.lost is None and not is_proven(mirror, self._followed.schema_events):
             self._update.commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
 
     def _inexact(self) -> Blocked | None:
@@ -122,7 +129,7 @@ class MirrorUpdater:
 
     def _pending(self) -> Sequence[SchemaEvent]:
         """The events that the mirror has not passed yet."""
-        mirror, events = self._update.mirror, self._follower.schema_events
+        mirror, events = self._update.mirror, self._followed.schema_events
         if mirror is None:
             return events.of_table(self._table)
         self._update.current, coming = events.since(mirror)
@@ -135,7 +142,7 @@ class MirrorUpdater:
         update, mirror = self._update, self._update.mirror_in_use
         if mirror is None or update.lost is not None:
             return True
-        reach = self._follower.published.reach(self._table, mirror.position.seq)
+        reach = self._followed.published.reach(self._table, mirror.position.seq)
         self._apply(min(event.before, max(reach.seq, mirror.position.seq)))
         if reach.seq >= event.before or update.lost is not None:
             return True
@@ -197,15 +204,15 @@ class MirrorUpdater:
         # longer exists, cannot be read.
         definition = None if update.current is None else update.current.definition
         needs_dump = definition is not None and definition.has_own_rows
-        needs_dump = needs_dump and self._follower.schema_events.unlogged(self._table) is None
-        remedy = remedy_of(self._follower.published, self._follower.source, self._table, lost)
+        needs_dump = needs_dump and self._followed.schema_events.unlogged(self._table) is None
+        remedy = remedy_of(self._followed.published, self._followed.source, self._table, lost)
         blocked = lost.ended_by(remedy, needs_dump=needs_dump)
         return MirrorProgress(update.mirror, None, update.writer.commits, blocked)
 
     def _reach_end(self, mirror: Mirror) -> MirrorProgress | None:
         """Applies what is published after the last step; None if the rows are lost on the way."""
         update, is_stopped = self._update, mirror.stopped
-        reach = self._follower.published.reach(self._table, mirror.position.seq)
+        reach = self._followed.published.reach(self._table, mirror.position.seq)
         limit = self._until[0] - 1 if self._until is not None else reach.seq
         coming = next(iter(plan_follow(self._table, self._pending(), self._until)), None)
         until = min(reach.seq, limit, reach.seq if coming is None else coming.event.before)

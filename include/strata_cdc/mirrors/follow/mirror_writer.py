@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.mirrors.changes import MirrorBatch
-    from strata_cdc.mirrors.follow.followed import Following
+    from strata_cdc.mirrors.follow.followed import FollowedSource
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.mirrors.rows_from import RowsFrom
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -27,7 +27,7 @@ class MirrorWriter:
     """Writes one table's mirror.
 
     Args:
-        follower: The follower of the source.
+        followed: The source.
         table: The table.
         lock: Receives the mirror's lock before the first commit.
         at_once: How many updates share the memory of the process.
@@ -37,8 +37,8 @@ class MirrorWriter:
         LakeUnavailableError: The storage does not answer.
     """
 
-    def __init__(self, follower: Following, table: TableName, lock: ExitStack, at_once: int = 1) -> None:
-        self._follower = follower
+    def __init__(self, followed: FollowedSource, table: TableName, lock: ExitStack, at_once: int = 1) -> None:
+        self._followed = followed
         self._table = table
         self._lock = lock
         self._is_alone = False
@@ -109,29 +109,29 @@ class MirrorWriter:
         self._be_alone()
         before = self.mirror
         made = Mirror.create(
-            self._follower.lake,
-            self._follower.source,
+            self._followed.lake,
+            self._followed.source,
             self._table,
             definition,
             rows,
             position,
-            mode=self._follower.mode if before is None else before.mode,
-            renames=self._follower.renames(self._table),
+            mode=self._followed.mode if before is None else before.mode,
+            renames=self._followed.renames(self._table),
             replacing=before,
             rows_from=rows_from,
-            limits=self._follower.limits,
+            limits=self._followed.limits,
         )
         self._applier = Applier(made, self._bound_bytes)
         self._count(before, made)
 
     def _opened(self) -> Mirror | None:
-        return Mirror.open(self._follower.lake, self._follower.source, self._table, limits=self._follower.limits)
+        return Mirror.open(self._followed.lake, self._followed.source, self._table, limits=self._followed.limits)
 
     def _be_alone(self) -> None:
         """From here on no other process writes to the mirror: it is as it was opened, or this update starts again."""
         if self._is_alone:
             return
-        self._lock.enter_context(self._follower.locks.alone(self._table, purpose="updating this mirror"))
+        self._lock.enter_context(self._followed.locks.alone(self._table, purpose="updating this mirror"))
         self._is_alone = True
         now, before = self._opened(), self.mirror
         if (now and now.snapshot.version) != (before and before.snapshot.version):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.mirrors.changes import MirrorBatch
-    from strata_cdc.mirrors.follow.followed import Following
+    from strata_cdc.mirrors.follow.followed import FollowedSource
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.history.versions import TableChange
@@ -31,13 +31,13 @@ class PublishedRows:
     """The published rows of one table.
 
     Args:
-        follower: The follower of the source.
+        followed: The source.
         table: The table.
         at_once: How many updates share the memory of the process.
     """
 
-    def __init__(self, follower: Following, table: TableName, at_once: int = 1) -> None:
-        self._follower = follower
+    def __init__(self, followed: FollowedSource, table: TableName, at_once: int = 1) -> None:
+        self._followed = followed
         self._table = table
         self._at_once = at_once
 
@@ -49,20 +49,20 @@ class PublishedRows:
             LostTableError: It lacks what the ledger has, or is damaged.
             LakeUnavailableError: The storage does not answer.
         """
-        follower = self._follower
-        known = follower.published.newest_commit(self._table)
-        return PublishedChanges(follower.changes_lake, follower.source, self._table, known, follower.limits)
+        followed = self._followed
+        known = followed.published.newest_commit(self._table)
+        return PublishedChanges(followed.changes_lake, followed.source, self._table, known, followed.limits)
 
     def batches(self, span: VersionRange) -> Iterator[MirrorBatch]:
         """The changes of a range in which the table has one definition."""
         if discards_rows(span.definition):
             return
-        if self._follower.published.has_changes(self._table, span.after, span.until):
+        if self._followed.published.has_changes(self._table, span.after, span.until):
             yield from self.changes.batches(span, self._at_once)
 
     def applied(self, mirror: Mirror, until: int) -> str:
         """The note of the applied files for a commit that brings a mirror to a transaction."""
-        known, start_after = mirror.applied_files, self._follower.published.start_after
+        known, start_after = mirror.applied_files, self._followed.published.start_after
         seq = mirror.position.seq
         first, last = start_after(seq) if known is None else known.first, start_after(until - 1)
         if first is None or last is None:
@@ -71,7 +71,7 @@ class PublishedRows:
 
     def differ_from(self, mirror: Mirror) -> str | None:
         """The reason if an interval that the mirror has applied now has other rows; None if not."""
-        applied, published = mirror.applied_files, self._follower.published
+        applied, published = mirror.applied_files, self._followed.published
         if applied is None or mirror.is_dropped:
             return None
         discarded = published.discarded(self._table, applied.first, applied.last)
@@ -94,7 +94,7 @@ class PublishedRows:
         """
         if change.definition is None or not event.is_statement or discards_rows(change.definition):
             return
-        published = self._follower.published
+        published = self._followed.published
         reach = published.reach(self._table, event.before)
         if reach.is_discarded and reach.seq < event.seq:
             raise CannotFollowError(reach.withheld or "")

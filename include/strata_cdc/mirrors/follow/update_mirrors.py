@@ -25,7 +25,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.current import Confirmed, confirm
 from strata_cdc.mirrors.follow.blocked import blocked_by
 from strata_cdc.mirrors.follow.follow import Follower
-from strata_cdc.mirrors.follow.followed import Blocked, MirrorProgress
+from strata_cdc.mirrors.follow.followed import Blocked, FollowedSource, MirrorProgress
 from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.layout import mirrored_tables
@@ -167,13 +167,13 @@ def update_mirrors(
     stream = LandedStream.open(lake, source)
     schema_events = SchemaEvents(engine, source)
     published = Published(engine, source, stream)
-    follower = Follower(lake, source, schema_events, published, mode, locks, renames, limits)
+    followed = FollowedSource(lake, lake, source, schema_events, published, mode, locks, renames, limits)
+    follower, updates = Follower(followed), _TableUpdates(followed)
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     tables = [table for table in schema_events.tables() if table.database not in others and wanted(table)]
     outcomes: dict[TableName, MirrorOutcome] = {}
     confirmed, without = {}, []
-    updates = _TableUpdates(follower)
-    done = _by_changes(updates, tables)
+    done = _by_changes(follower, updates, tables)
     for table in tables:
         outcome, current = done.get(table) or updates.update(follower.follow, table) or (None, None)
         if outcome is None:
@@ -187,13 +187,13 @@ def update_mirrors(
     return MirrorReport(source, outcomes, tuple(without))
 
 
-def _by_changes(updates: _TableUpdates, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
+def _by_changes(follower: Follower, updates: _TableUpdates, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
     """Updates those with only changes of rows, several at once; raises the first error that ends all updates."""
     at_once = min(_AT_ONCE, os.cpu_count() or 1, len(tables))
     if at_once < 2:
         return {}
     with ThreadPoolExecutor(at_once, thread_name_prefix="mirror") as pool:
-        follow = partial(updates.follower.follow_changes, at_once=at_once)
+        follow = partial(follower.follow_changes, at_once=at_once)
         running = [(table, pool.submit(updates.update, follow, table)) for table in tables]
         try:
             outcomes = [(table, future.result()) for table, future in running]
@@ -206,8 +206,8 @@ def _by_changes(updates: _TableUpdates, tables: Sequence[TableName]) -> dict[Tab
 class _TableUpdates:
     """The mirrors of a source, each updated whatever happens to the others; several threads may use it."""
 
-    def __init__(self, follower: Follower) -> None:
-        self.follower = follower
+    def __init__(self, followed: FollowedSource) -> None:
+        self._followed = followed
         self._refused: list[StrataError] = []
 
     def update(self, follow: Callable[[TableName], MirrorProgress | None], table: TableName) -> _Updated | None:
@@ -222,11 +222,11 @@ class _TableUpdates:
         except AlreadyRunningError as error:
             progress = MirrorProgress(None, blocked=Blocked(error.message))
         except (LakeUnavailableError, LostTableError) as error:
-            mirrored_tables(self.follower.lake, self.follower.source)
-            self._refused.append(error.located(source=self.follower.source, table=str(table)))
+            mirrored_tables(self._followed.lake, self._followed.source)
+            self._refused.append(error.located(source=self._followed.source, table=str(table)))
             progress = MirrorProgress(None, blocked=Blocked(error.message))
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
-            is_there = self.follower.schema_events.is_there(table)
+            is_there = self._followed.schema_events.is_there(table)
             progress = MirrorProgress(None, blocked=replace(blocked_by(error, table), needs_dump=is_there))
         if progress is None:
             return None
