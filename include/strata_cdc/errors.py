@@ -295,7 +295,7 @@ class SchemaMismatchError(BadData, page="schema-history"):
 class DdlError(BadData, page="schema-history"):
     """A DDL statement that the parser does not understand.
 
-    `tables` has the tables (`schema.model.TableName`) that are known to be meant. If there are none, all tables of
+    `tables` has the tables (`TableName`) that are known to be meant. If there are none, all tables of
     `database` may be meant.
     """
 

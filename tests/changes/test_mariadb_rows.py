@@ -243,7 +243,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mariadb, name):
     key = select_key(definition)
     connection, found, border = connected(live.server), [], ()
     while border is not None:
-        where = f"WHERE {key.behind(border)}" if border else ""
+        where = f"WHERE {key.after(border)}" if border else ""
         tail = f"{key.hint()} {where} {key.order} LIMIT 1"
         read = SelectedRows(connection, ServerSelect(table, definition, tail, border=key.columns))
         found += list(read)

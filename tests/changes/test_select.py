@@ -201,7 +201,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
     whole = pa.Table.from_batches(list(select_rows(connection, table, definition, f"{key.hint()} {key.order}")))
     found, border, borders = [], (), []
     for _ in range(whole.num_rows + 1):
-        where = f"WHERE {key.behind(border)}" if border else ""
+        where = f"WHERE {key.after(border)}" if border else ""
         tail = f"{key.hint()} {where} {key.order} LIMIT 1"
         read = SelectedRows(connection, ServerSelect(table, definition, tail, border=key.columns))
         batches = list(read)
@@ -210,7 +210,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
         before, border = border, read.border
         borders.append(border)
         found += batches
-        between = " AND ".join(filter(None, [key.behind(before), key.up_to(border)]))
+        between = " AND ".join(filter(None, [key.after(before), key.up_to(border)]))
         [again] = select_rows(connection, table, definition, f"WHERE {between}")
         assert again.equals(batches[0])
     assert pa.Table.from_batches(found).equals(whole)
@@ -219,7 +219,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
         return
     # The server goes to the place in the index, and reads one row.
     live.run("FLUSH STATUS")
-    live.run(f"SELECT * FROM t {key.hint()} WHERE {key.behind(borders[0])} {key.order} LIMIT 1")
+    live.run(f"SELECT * FROM t {key.hint()} WHERE {key.after(borders[0])} {key.order} LIMIT 1")
     assert sum(int(count) for _, count in live.run("SHOW SESSION STATUS LIKE 'Handler_read%'")) <= 3
 
 

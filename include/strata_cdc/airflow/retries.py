@@ -1,5 +1,5 @@
 """Which failures are tried again: only those that another try can fix.
-Not here: the errors (`strata.errors`), how often (the DAGs' default arguments)."""
+Not here: the errors (`errors.py`), how often (the DAGs' default arguments)."""
 
 from __future__ import annotations
 

@@ -178,9 +178,8 @@ class Cache:
             shape: Name of the shape.
             key: As for `get`.
             value: None: there is nothing.
-            token: Of `strata_cdc.tokens.include`, taken before the query on the same connection. A token is no
-            proof:
-                never one that somebody else has brought.
+            token: Of `strata_cdc.tokens.include`, taken before the query on the same connection: a token that
+                somebody else has brought is no proof.
 
         Returns:
             `filled`, `older`, or why nothing is filled, as `CachedValue.outcome`.

@@ -56,9 +56,9 @@ class RowBlock(Struct, frozen=True, eq=False):
     servers: tuple[Writer, ...]
     """The servers that numbered the transactions."""
 
-    def in_front_of(self, seq: int, row: int) -> RowBlock:
+    def part_before(self, seq: int, row: int) -> RowBlock:
         """The part that is in the stream before row number `row` of transaction `seq`."""
-        return replace(self, rows=self.rows.in_front_of(seq, row))
+        return replace(self, rows=self.rows.part_before(seq, row))
 
 
 Step = RowBlock | Hole | Watermark

@@ -102,18 +102,18 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
             try:
                 built = build_batch(part, binlog_file)
             except CorruptRow as fault:
-                yield from _in_front_of(fault, part, steps, binlog_file)
+                yield from _rows_before(fault, part, steps, binlog_file)
             else:
                 yield from _sorted_out(part.plan, built)
 
 
-def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+def _rows_before(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
     """Yields all rows before a fault, then raises the fault. A block has rows of one table only: the next blocks, up to
     the watermark, may have rows before the fault, and also earlier faults."""
     blocks = [block, *_blocks_to_watermark(steps)]
     built_parts: list[tuple[DecodePlan, Built]] | None = None
     while built_parts is None:
-        parts = [part for each in blocks if (part := each.in_front_of(fault.seq, fault.row)).rows.count]
+        parts = [part for each in blocks if (part := each.part_before(fault.seq, fault.row)).rows.count]
         try:
             built_parts = [(part.plan, build_batch(part, binlog_file)) for part in parts]
         except CorruptRow as earlier:

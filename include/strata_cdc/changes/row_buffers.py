@@ -42,7 +42,7 @@ class BufferedRows(Struct, frozen=True, eq=False):
     facts: tuple[Ints, ...]
     """Values of each `Fact`."""
 
-    def in_front_of(self, seq: int, row: int) -> BufferedRows:
+    def part_before(self, seq: int, row: int) -> BufferedRows:
         """The rows that are in the stream before row number `row` of transaction `seq`."""
         seqs, numbers = self.facts[Fact.SEQ], self.facts[Fact.ROW]
         return self.part(0, int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row)))))

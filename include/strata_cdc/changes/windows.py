@@ -142,7 +142,7 @@ class _WindowReader:
     def read_windows(self, file_range: Range) -> Iterator[Source]:
         begin, state = file_range.begin, State.BETWEEN
         if file_range.inside is not None:
-            begin, state = self._behind_gtid(file_range)
+            begin, state = self._after_gtid(file_range)
         yield RangeStart(file_range, state, tuple(map(self._body_at, file_range.table_maps)))
         chain = self._chain_of(file_range, begin)
         flushed = begin
@@ -155,7 +155,7 @@ class _WindowReader:
                 flushed, self._unflushed = index.next, 0
         self._unflushed += file_range.end - flushed
 
-    def _behind_gtid(self, file_range: Range) -> tuple[int, State]:
+    def _after_gtid(self, file_range: Range) -> tuple[int, State]:
         """Offset after the GTID of a prepared transaction, whose rows belong to its XA COMMIT, and the state there."""
         self._binlog.load(file_range.begin, min(file_range.begin + HEADER_BYTES, file_range.end))
         index = index_events(self._binlog.buffer, file_range.begin, file_range.end, self._binlog.format, 1)
@@ -213,9 +213,9 @@ class _WindowReader:
         if first < count or fault is not None:
             yield self._window(index, first, count, fault)
 
-    def _window(self, index: EventIndex, first: int, behind: int, fault: StrataError | None = None) -> Window:
+    def _window(self, index: EventIndex, first: int, end: int, fault: StrataError | None = None) -> Window:
         trailer = self._binlog.format.checksum_bytes
-        return Window(self._region, index.events(first, behind), trailer, None, fault)
+        return Window(self._region, index.events(first, end), trailer, None, fault)
 
     def _plain(self, position: int, length: int) -> Iterator[Window]:
         """The plain form of a compressed event, or of the fragments that end here."""

@@ -1,5 +1,5 @@
 """What the command prints for people: names and texts from outside never control the terminal.
-Not here: errors (`strata.errors` writes them so), JSON, which has its own way."""
+Not here: errors (`errors.py` writes them so), JSON, which has its own way."""
 
 from __future__ import annotations
 

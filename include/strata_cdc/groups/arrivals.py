@@ -52,7 +52,7 @@ class Arrivals:
         """Takes what a reader has sent; yields what has arrived with it.
 
         Raises:
-            StrataError: As `Copies.add_span`.
+            StrataError: As `CopyFilter.add_span`.
         """
         if not self.pending.waits_for(source, what):
             yield from self._arrived(source, what)

@@ -172,5 +172,5 @@ def _missing_spans(batch: TransactionBatch, executed: Executed) -> Iterator[tupl
     """Where consecutive transactions that a position does not contain begin and end in the file."""
     new = batch.new_rows(executed)
     edges = np.flatnonzero(np.diff(new, prepend=False, append=False)).reshape(-1, 2)
-    for first, behind in edges.tolist():
-        yield int(batch.begins[first]), int(batch.ends[behind - 1])
+    for first, end in edges.tolist():
+        yield int(batch.begins[first]), int(batch.ends[end - 1])

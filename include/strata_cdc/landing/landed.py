@@ -489,7 +489,7 @@ class LandedStream:
         end = BinlogPosition.from_offset(last.binlog_file, last.server_end)
         return last.server_uuid in ("", place.server_uuid) and end >= place.position
 
-    def seq_in_front(self, place: ServerPosition) -> int:
+    def seq_written_before(self, place: ServerPosition) -> int:
         """Ordinal of the last transaction that a server has written before a position; everything before it has landed.
 
         What landed from an earlier server is before the position, and so are files without transactions.

@@ -258,8 +258,8 @@ class QueryMoments:
         """The range of a table whose versions are meant, in a query at a moment; None for a table at one moment.
 
         Raises:
-            Usage: It ends before it begins, or after the moment; or as `of`.
-            PastUnknownError: As `of`.
+            Usage: It ends before it begins, or after the moment; or as `moment_of`.
+            PastUnknownError: As `moment_of`.
         """
         versions = reference.versions
         if versions is None:

@@ -112,10 +112,10 @@ class TableChanges:
 
         Args:
             span: A range of a timeline.
-            wanted: As for `read`.
+            wanted: As for `read_timeline`.
 
         Raises:
-            StrataError: As for `read`.
+            StrataError: As for `read_timeline`.
         """
         for chunk in self._chunks(span, wanted, only_first=False):
             yield TableChangeBatch(span, chunk)

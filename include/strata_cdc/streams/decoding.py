@@ -119,7 +119,7 @@ class _OpenItem:
         """The fault that comes first in the stream."""
         self.fault_at = _END
         """Ordinal of the first transaction whose end is not yielded because of the fault."""
-        self._fault_after = _NOWHERE
+        self._fault_end = _NOWHERE
         """The transaction and the row at which the fault is: no row from there on is yielded."""
 
     def put(self, step: Decoded) -> None:
@@ -135,9 +135,9 @@ class _OpenItem:
         """Of the transaction that has not ended, the rows before the fault are yielded; nothing after the fault is."""
         self._fail(error, self.unended, (self.unended, _END))
 
-    def _fail(self, error: StrataError, at: int, after: tuple[int, int]) -> None:
-        if self.fault is None or after < self._fault_after:
-            self.fault, self.fault_at, self._fault_after = error, at, after
+    def _fail(self, error: StrataError, at: int, end: tuple[int, int]) -> None:
+        if self.fault is None or end < self._fault_end:
+            self.fault, self.fault_at, self._fault_end = error, at, end
 
     @property
     def is_over(self) -> bool:
@@ -147,24 +147,24 @@ class _OpenItem:
     def cut(self, step: Watermark) -> StreamBatch:
         """Removes and returns the part up to a watermark."""
         self.unended = step.unended_seq
-        after = min(self._fault_after, step.missing_from or _NOWHERE)
-        return self._cut(min(self.unended, self.fault_at), after)
+        end = min(self._fault_end, step.missing_from or _NOWHERE)
+        return self._cut(min(self.unended, self.fault_at), end)
 
     def rest(self) -> StreamBatch:
         """Removes and returns everything that is still to be yielded."""
-        return self._cut(self.fault_at, self._fault_after)
+        return self._cut(self.fault_at, self._fault_end)
 
-    def _cut(self, at: int, after: tuple[int, int]) -> StreamBatch:
+    def _cut(self, at: int, end: tuple[int, int]) -> StreamBatch:
         """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
-        with `_END`, everything. No row from the transaction and row `behind` on is included."""
+        with `_END`, everything. No row from the transaction and row `end` on is included."""
         left, transactions = self._left, self._left.transactions
         span = StreamBatch(transactions)
         for batch in left.batches:
-            keep = _after(batch.batch, transactions, self._given, after)
+            keep = _not_given(batch.batch, transactions, self._given, end)
             if keep.any():
                 span.batches.append(batch if keep.all() else replace(batch, batch=batch.batch.filter(keep)))
         for some in left.unreadable:
-            keep = _after(some.batch, transactions, self._given, after)
+            keep = _not_given(some.batch, transactions, self._given, end)
             if keep.any():
                 span.unreadable.append(some.chosen(keep))
         span.ddl, ddl = _parted(left.ddl, lambda statement: statement.transaction.record.seq <= at)
@@ -267,17 +267,17 @@ def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
     return _numbers(batch, "_row")
 
 
-def _after(
+def _not_given(
     batch: pa.RecordBatch,
     transactions: Mapping[int, StreamTransaction],
     given: Mapping[int, int],
-    after: tuple[int, int],
+    end: tuple[int, int],
 ) -> Mask:
-    """Which rows the reader does not have yet, of those before the transaction and row `behind`."""
-    if not given and after == _NOWHERE:
+    """Which rows the reader does not have yet, of those before the transaction and row `end`."""
+    if not given and end == _NOWHERE:
         return np.ones(batch.num_rows, np.bool_)
     seqs, rows = row_seqs(batch), row_ordinals(batch)
-    keep: Mask = (seqs < after[0]) | ((seqs == after[0]) & (rows < after[1]))
+    keep: Mask = (seqs < end[0]) | ((seqs == end[0]) & (rows < end[1]))
     for seq, steps in given.items():
         if seq in transactions:
             keep &= (seqs != seq) | (rows + 1 + transactions[seq].statements > steps)

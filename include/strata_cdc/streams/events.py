@@ -1,6 +1,6 @@
 """The events of an update stream: rows, rows that cannot be read, ends of transactions, DDL, heartbeats. Each has the
 token of its position.
-Not here: finding them (`decoding.py`), their lines (`jsonl.py`)."""
+Not here: finding them (`decoding.py`), their lines (`changes/jsonl.py`)."""
 
 from __future__ import annotations
 

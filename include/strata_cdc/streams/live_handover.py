@@ -1,7 +1,7 @@
 """The transactions of a source from an ordinal on: first what has landed, then what the live server sends. Nothing is
 lost or repeated at the handover. A broken connection is made again. If the server has purged what comes next, it is
 read from the landed segments, if they have it.
-Not here: which transactions a reader gets (`positions.py`), what is in them (`decoding.py`)."""
+Not here: which transactions a reader gets (`progress.py`), what is in them (`decoding.py`)."""
 
 from __future__ import annotations
 

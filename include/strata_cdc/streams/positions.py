@@ -253,8 +253,8 @@ class End(Struct, frozen=True):
         if self.seq is not None:
             given = max(self.seq + 1 - batch.first_seq - first, 0)
             return first + given if given <= count else None
-        in_front, last = self._edges(batch, first)
-        return first + min(in_front, last + 1) if min(in_front, last) < count else None
+        unwanted, last = self._edges(batch, first)
+        return first + min(unwanted, last + 1) if min(unwanted, last) < count else None
 
     def _edges(self, batch: TransactionBatch, first: int) -> tuple[int, int]:
         """The first transaction that is not yielded, and the first one with which the stream can end, counted from row

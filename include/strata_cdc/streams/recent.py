@@ -134,11 +134,11 @@ class Recent:
         for number, recent in enumerate(islice(self._spans, at, None), start=self.first + at):
             for begun in map(recent.span.transactions.__getitem__, recent.begun.tolist()):
                 if not _has(position, begun):
-                    is_here = self._is_in_front_of(position, begun)
+                    is_here = self._is_before(position, begun)
                     return SpanCursor(number, begun.record.seq) if is_here else None
         return SpanCursor(self.next) if _is_same(position, self._head) and self._open is None else None
 
-    def _is_in_front_of(self, position: SourcePosition, begun: StreamTransaction) -> bool:
+    def _is_before(self, position: SourcePosition, begun: StreamTransaction) -> bool:
         """Whether nothing is between a position and a transaction that does not come before it."""
         mine, tail = position.position, self._tail.position
         if isinstance(mine, FilePosition) and isinstance(tail, FilePosition):

@@ -86,7 +86,7 @@ class UnreadableRows(Struct, frozen=True):
     batch: pa.RecordBatch
     """As in a `ChangeBatch`, with NULL for each value that cannot be read: a NULL here may stand for another value."""
     faults: pa.Array
-    """For each row, what cannot be read, as `rows.decode.VALUE_FAULTS`."""
+    """For each row, what cannot be read, as `VALUE_FAULTS`."""
     aside: StrataError | None = None
     """Why the rows are set aside as a whole, whatever their values are."""
 

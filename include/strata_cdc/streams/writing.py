@@ -1,5 +1,5 @@
 """Writes spans of a stream as JSON lines, or as server-sent events, in stream order.
-Not here: putting the bytes together (`lines.py`), events as Python values (`rendering.py`)."""
+Not here: putting the bytes together (`changes/lines.py`), events as Python values (`rendering.py`)."""
 
 from __future__ import annotations
 

@@ -110,13 +110,13 @@ def _texts(column: pa.ChunkedArray) -> list[bytes]:
 def _of_chunk(chunk: pa.Array) -> Iterator[bytes]:
     # By its buffers: `to_pylist` makes two Python objects of each value.
     known, offsets, data = chunk.buffers()
-    begin, behind = chunk.offset, chunk.offset + len(chunk)
-    ends = np.frombuffer(offsets, np.int32, behind + 1)[begin:].tolist()
+    begin, count = chunk.offset, chunk.offset + len(chunk)
+    ends = np.frombuffer(offsets, np.int32, count + 1)[begin:].tolist()
     content = b"" if data is None else data.slice(ends[0], ends[-1] - ends[0]).to_pybytes()
     texts = [content[at - ends[0] : end - ends[0]] for at, end in pairwise(ends)]
     if not chunk.null_count:
         return iter(texts)
-    there = np.unpackbits(np.frombuffer(known, np.uint8), count=behind, bitorder="little")[begin:].tolist()
+    there = np.unpackbits(np.frombuffer(known, np.uint8), count=count, bitorder="little")[begin:].tolist()
     return (text for text, is_there in zip(texts, there, strict=True) if is_there)
 
 

@@ -1,5 +1,5 @@
 """The page `Schema history` in Airflow: in the navigation, and as a tab of each run and task.
-Not here: what the page shows (`strata.serve`)."""
+Not here: what the page shows (`serve/`)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class EventIndex(Struct, frozen=True):
         return len(self.positions)
 
     def events(self, first: int, until: int) -> Events:
-        """The events from number `first` to before number `behind`, in the form that the walks over events need."""
+        """The events from number `first` to before number `until`, in the form that the walks over events need."""
         return self._chosen(slice(first, until))
 
     def without(self, left_out: npt.NDArray[np.bool_]) -> EventIndex:

@@ -273,7 +273,7 @@ class BinlogStream:
         """Whether an event begins at a position that the server has written; nothing else may be requested afterwards.
 
         Raises:
-            StrataError: As `read`, except if the server finds no event there.
+            StrataError: As `read_events`, except if the server finds no event there.
         """
         try:
             for item in self.read_events(at):

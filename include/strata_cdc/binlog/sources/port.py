@@ -32,7 +32,7 @@ class Transactions(Struct, frozen=True):
     """Opens the bytes of the transactions, if they are not open; call it before the next item is read."""
     chain: Callable[[], EventChain]
     """Where the events of the batch must lie in the server's file, for readers that scan them: their rows are what
-    `rows.decode.decode_blocks` gives of the range from the first one's `begin` to the last one's `end`."""
+    `decode_blocks` (`changes/decode.py`) gives of the range from the first one's `begin` to the last one's `end`."""
     first_seq: int = 0
     """The batch may begin with transactions that the reader did not request: those below this ordinal."""
     is_landed: bool = False

@@ -43,7 +43,7 @@ class SelectKey(Struct, frozen=True):
         """Makes the server read by this index: it need not sort then, and begins to send immediately."""
         return f"FORCE INDEX ({quoted_name(self.index)})"
 
-    def behind(self, border: Sequence[str]) -> str:
+    def after(self, border: Sequence[str]) -> str:
         """The condition that a row comes after these values; nothing for an empty border.
 
         Row constructors are not used: the server's range optimizer does not read `(a, b) > (1, 2)`.

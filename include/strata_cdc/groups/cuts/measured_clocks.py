@@ -77,15 +77,15 @@ def clock_doubts(positions: Mapping[str, CutPosition], bound: int) -> dict[str, 
 
 def _around(position: CutPosition) -> _Around | str:
     readings = clock_readings(position.source.lake, position.source.name)
-    in_front = [
+    earlier = [
         at for at, reading in enumerate(readings) if reading.end <= position.time and reading.seq <= position.seq
     ]
-    if not in_front:
+    if not earlier:
         return "its clock was not measured before the time of the cut"
-    before = readings[in_front[-1]]
+    before = readings[earlier[-1]]
     after = [
         reading
-        for reading in readings[in_front[-1] + 1 :]
+        for reading in readings[earlier[-1] + 1 :]
         if reading.begin >= position.time and reading.seq >= position.seq
     ]
     last = after[0] if after else _reading_now(position)

@@ -154,7 +154,7 @@ class TableReader:
         key = self._key
         if key is None:
             return ""
-        after = key.behind(self.manifest.border)
+        after = key.after(self.manifest.border)
         where = f"WHERE {after} " if after else ""
         return f"{key.hint()} {where}{key.order} LIMIT {most}"
 

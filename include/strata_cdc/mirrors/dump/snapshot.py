@@ -1,9 +1,9 @@
 """A consistent read on the server, and the two states of its stream between which it is.
 
-InnoDB shows a commit before `gtid_executed` has it (MariaDB: `visible_state.py`), but only after it was written to the
-binlog (sql/binlog.cc, `MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the
-read has all of the set that was executed before it began, and nothing after the server's binlog position just after it
-began.
+InnoDB shows a commit before `gtid_executed` has it (MariaDB: `binlog/protocol/visible_state.py`), but only after it was
+written to the binlog (sql/binlog.cc, `MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then
+`update_commit_group`). So the read has all of the set that was executed before it began, and nothing after the server's
+binlog position just after it began.
 
 DDL is not part of what a transaction sees. After DDL that changes a table, InnoDB refuses the older read (error 1412).
 But RENAME gives a name to other rows, and changes no table. So the table is opened in the transaction before the binlog
@@ -57,7 +57,7 @@ class SnapshotReader:
     """Begins consistent reads on one connection. Takes no lock and writes nothing.
 
     Args:
-        connection: In autocommit mode, its session prepared (`rows.select.statement.prepare_session`).
+        connection: In autocommit mode, its session prepared (`prepare_session`).
 
     Raises:
         SourceSettingsError: The server does not give GTIDs to its transactions, or writes no binlog.

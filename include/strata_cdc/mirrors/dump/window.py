@@ -54,10 +54,10 @@ def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: st
         Usage: The stream begins after the reads.
     """
     ends = [bounds.end_position for bounds in reads]
-    last = stream.seq_in_front(ServerPosition(server_uuid, max(ends)))
+    last = stream.seq_written_before(ServerPosition(server_uuid, max(ends)))
     # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and all transactions
     # had GTIDs when it was read: transactions without a GTID are in earlier files, and had been committed.
-    unnumbered = stream.seq_in_front(ServerPosition(server_uuid, ServerFiles.first_event(min(ends).file)))
+    unnumbered = stream.seq_written_before(ServerPosition(server_uuid, ServerFiles.first_event(min(ends).file)))
     after = min(_contained(stream, executed, unnumbered) for executed in earliest(reads))
     return DumpWindow(after, max(after, last))
 

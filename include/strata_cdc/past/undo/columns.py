@@ -98,7 +98,7 @@ class Cell(Struct, frozen=True, gc=False):
         return self.path.wanted(self.value)
 
     def as_now(self) -> Any:
-        """See `ColumnPath.left`."""
+        """See `ColumnPath.as_now`."""
         return self.path.as_now(self.value)
 
 

@@ -154,7 +154,7 @@ def decode_files(
         plain: Files in which tracking has met no exceptions, by path.
 
     Raises:
-        StrataError: As `rows.decode.decode_slice`, after the rows before the fault; SchemaGapError for a file that has
+        StrataError: As `decode_slice`, after the rows before the fault; SchemaGapError for a file that has
             not been tracked.
     """
     history = History(store, source)

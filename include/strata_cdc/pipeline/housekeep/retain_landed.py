@@ -183,7 +183,7 @@ class _Need:
         return self._needed_by_prepared(segment, owners) or self._needed_by(owners)
 
     def _needed_by_prepared(self, segment: LandedSegment, owners: list[ClosedInterval]) -> str | None:
-        """As `of`, for what is prepared in the segment; owners of later XA COMMITs join `owners`."""
+        """As `reason`, for what is prepared in the segment; owners of later XA COMMITs join `owners`."""
         last_seq = segment.summary.last_seq
         decided = decisions(self._stream, segment)
         empty = self._stream.undecided_at(self._stream.last_seq).empty()

@@ -64,8 +64,8 @@ _SHOWN_STATEMENT = 200
 def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int) -> PlanReport:
     """Takes what the request means, cuts it into slices, and stores the plan.
 
-    A plan is named by what it does (`run_name.py`): the same plan is found again, and a different one never takes its
-    folder. A past without tables is not stored: its name already shows that there is nothing in it.
+    A plan is named by what it does (`runs/run_name.py`): the same plan is found again, and a different one never takes
+    its folder. A past without tables is not stored: its name already shows that there is nothing in it.
 
     Args:
         source: The source.

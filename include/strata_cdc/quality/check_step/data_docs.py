@@ -1,6 +1,6 @@
 """The Data Docs of a run: made when something failed, otherwise when somebody opens them, from what the check has kept.
-Not here: making pages (`quality/checks/suite.py`), the verdict (`run_folder.py`). Great Expectations takes seconds to
-be imported, and no row has to wait for that."""
+Not here: making pages (`quality/checks/suite.py`), the verdict (`runs/run_folder.py`). Great Expectations takes
+seconds to be imported, and no row has to wait for that."""
 
 from __future__ import annotations
 

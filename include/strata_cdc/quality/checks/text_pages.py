@@ -178,7 +178,7 @@ def _thrift_value(content: memoryview, at: int, kind: int) -> tuple[Any, int]:
         return _thrift_struct(content, at)
     if kind not in {5, 6, 8}:  # numbers of 32 and 64 bits, texts
         raise _UnknownFormError
-    value, behind = _varint(content, at)
+    value, end = _varint(content, at)
     if kind == 5:
-        return (value >> 1) ^ -(value & 1), behind
-    return None, behind + (value if kind == 8 else 0)
+        return (value >> 1) ^ -(value & 1), end
+    return None, end + (value if kind == 8 else 0)

@@ -143,8 +143,8 @@ class _Judge:
         self, source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, reading: ServerReading
     ) -> None:
         self._source, self._engine, self._stream, self._reading = source, engine, stream, reading
-        self._last = stream.seq_in_front(reading.end)
-        self._settled = min(stream.contained_in(reading.seen, stream.seq_in_front(reading.begin)), self._last)
+        self._last = stream.seq_written_before(reading.end)
+        self._settled = min(stream.contained_in(reading.seen, stream.seq_written_before(reading.begin)), self._last)
         self._reach: PublishedReach = reach_of(engine, stream, past.names, self._last)
         self._mirror = mirror_of(source, reading.name, self._last)
         if self._mirror is not None:

@@ -179,7 +179,7 @@ class ServerRows:
             where = ""
             if start is not None:
                 border = border_of(definition, key.columns, start)
-                where = f"WHERE ({key.behind(border)} OR ({key.equal(border)}))"
+                where = f"WHERE ({key.after(border)} OR ({key.equal(border)}))"
             yield from self._range(name, definition, key, where, rows)
 
     def of_keys(self, name: TableName, definition: TableDefinition, wanted: Sequence[Key]) -> Iterator[pa.Table]:
@@ -206,7 +206,7 @@ class ServerRows:
                 return
             if left is not None:
                 left -= rows.rows
-            where = f"WHERE {key.behind(rows.border)}"
+            where = f"WHERE {key.after(rows.border)}"
             time.sleep(self._pace.pause)
 
     def _select(self, selection: ServerSelect) -> Iterator[pa.Table]:

@@ -1,5 +1,5 @@
 """Column types of MySQL and MariaDB: one entry for each type, and the text of `information_schema.COLUMNS.COLUMN_TYPE`.
-Not here: types in statements (`schema/ddl/types.py`), their Arrow types (`strata.rows`)."""
+Not here: types in statements (`schema/ddl/types.py`), their Arrow types (`changes/arrow.py`)."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: OrderedDict[Hashable, OpenTable] = OrderedDict()
-        # The collector may end an owner in the middle of any statement of this thread, `take` included: of the queues,
-        # this one may be put to there.
+        # The collector may end an owner in the middle of any statement of this thread, also in `take_idle`: of the
+        # queues, this one may be put to there.
         self._returned: SimpleQueue[tuple[Hashable, OpenTable]] = SimpleQueue()
 
     def take_idle(self, key: Hashable) -> OpenTable | None:

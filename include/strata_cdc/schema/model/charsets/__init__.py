@@ -1,5 +1,5 @@
 """Charsets and collations of MySQL 5.7 to 9.7 and of MariaDB: ids, names, defaults by server version, widths, codecs.
-Not here: which of them a column gets (`strata_cdc.schema.apply`), decoding of cells (`strata.rows`)."""
+Not here: which of them a column gets (`schema/apply/`), decoding of cells (`changes/`)."""
 
 from __future__ import annotations
 
