@@ -10,7 +10,7 @@ import pytest
 
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.transactions import read_transactions
-from strata_cdc.changes.plan import plan_slices
+from strata_cdc.changes.plan import cut_slices
 from strata_cdc.changes.port import ChangeBatch, Hole
 from strata_cdc.errors import UnsupportedEventError
 from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -88,7 +88,7 @@ def rows_of_slices(path: Path, definitions: dict[TableName, TableDefinition], si
     """All rows, from slices of about `size` bytes, which may begin in the middle of a transaction."""
     with open_binlog(path) as binlog:
         records, versions = records_of(binlog, size), Versions(definitions)
-        plan = plan_slices(records, versions, source="s", segment=str(path), target_bytes=size)
+        plan = cut_slices(records, versions, source="s", segment=str(path), target_bytes=size)
         assert (len(plan.slices) > 1) == (size == 1)
         return rows_of(plan, binlog)
 

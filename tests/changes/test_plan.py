@@ -16,7 +16,7 @@ from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.scanner import TransactionScanner
 from strata_cdc.changes.decode import decode_slice
 from strata_cdc.changes.physical import physical_definition
-from strata_cdc.changes.plan import Plan, Slice, plan_slices
+from strata_cdc.changes.plan import Plan, Slice, cut_slices
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import SchemaGapError
 from strata_cdc.schema.history.versions import SchemaVersion
@@ -69,9 +69,9 @@ def test_slices_of_any_size_give_the_same_rows(file, target, split):
     path = RECORDED / f"{file}.binlog"
     definitions = _definitions(path)
     with open_binlog(path) as binlog:
-        whole = plan_slices(records_of(binlog, 1 << 30), Versions(definitions), source="s", segment=str(path))
+        whole = cut_slices(records_of(binlog, 1 << 30), Versions(definitions), source="s", segment=str(path))
         assert len(whole.slices) == 1
-        cut = plan_slices(
+        cut = cut_slices(
             records_of(binlog, split), Versions(definitions), source="s", segment=str(path), target_bytes=target
         )
         assert [piece.begin for piece in cut.slices[1:]] >= [piece.end for piece in cut.slices[:-1]]
@@ -85,7 +85,7 @@ def test_slices_of_any_size_give_the_same_rows(file, target, split):
 def test_large_transactions_are_cut_inside():
     path = RECORDED / "many_rows.binlog"
     with open_binlog(path) as binlog:
-        plan = plan_slices(
+        plan = cut_slices(
             records_of(binlog, 1), Versions(_definitions(path)), source="s", segment=str(path), target_bytes=1
         )
     inside = [piece for piece in plan.slices if piece.inside is not None]
@@ -99,7 +99,7 @@ def test_a_slice_ends_where_a_table_with_rows_changes():
     with open_binlog(path) as binlog:
         records = records_of(binlog, 1 << 30)
         last = records[-1].seq
-        plan = plan_slices(records, Versions(definitions, {many: last}), source="s", segment=str(path))
+        plan = cut_slices(records, Versions(definitions, {many: last}), source="s", segment=str(path))
         assert [[(table.table, table.version_id) for table in piece.tables] for piece in plan.slices] == [
             [("many", 1)],
             [("many", 2), ("other", 1)],
@@ -112,7 +112,7 @@ def test_tables_that_nobody_knows_are_refused_and_the_others_go_on():
     definitions = _definitions(path)
     many, other = sorted(definitions)
     with open_binlog(path) as binlog:
-        plan = plan_slices(
+        plan = cut_slices(
             records_of(binlog, 1 << 30), Versions(definitions, unknown=many), source="s", segment=str(path)
         )
         assert [(refusal.table, refusal.rows) for refusal in plan.refused] == [(many, 316)]
@@ -133,7 +133,7 @@ def test_a_refused_table_is_looked_up_once_for_all_transactions_for_which_that_h
 
     with open_binlog(path) as binlog:
         records = records_of(binlog, 1 << 30)
-        plan = plan_slices(records, look_up, source="s", segment=str(path), lasts=lambda _table, _seq: 1 << 60)
+        plan = cut_slices(records, look_up, source="s", segment=str(path), lasts=lambda _table, _seq: 1 << 60)
     assert sum(refusal.rows for refusal in plan.refused) == 319
     assert len(asked) == len(set(asked)) == 2
 
@@ -159,7 +159,7 @@ def test_a_slice_ends_behind_the_transaction_that_makes_it_large_enough():
     with open_binlog(path) as binlog:
         records = records_of(binlog, 1 << 30)
         small = min(record.end - record.begin for record in records)
-        plan = plan_slices(records, Versions(_definitions(path)), source="s", segment=str(path), target_bytes=small + 1)
+        plan = cut_slices(records, Versions(_definitions(path)), source="s", segment=str(path), target_bytes=small + 1)
     ends = {record.end: record.begin for record in records}
     for piece in plan.slices[:-1]:
         assert ends[piece.end] - piece.begin < small + 1 <= piece.end - piece.begin

@@ -13,7 +13,7 @@ from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.binlog.events.scanner import TransactionScanner
 from strata_cdc.changes.decode import decode_slice
-from strata_cdc.changes.plan import Slice, plan_slices
+from strata_cdc.changes.plan import Slice, cut_slices
 from strata_cdc.changes.port import ChangeBatch, Hole
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.landing.prepared import PreparedPlacement
@@ -123,7 +123,7 @@ def assert_as_naive(naive: Naive, stream: LandedStream, cuts: list[int], target:
         in_interval = []
         for segment, records in groupby(stream.records(begin + 1, end), key=itemgetter(0)):
             placed = list(placement.place(segment, (record for _, record in records)))
-            plan = plan_slices(placed, version, source="s", segment=segment.url, clock=clock, target_bytes=target)
+            plan = cut_slices(placed, version, source="s", segment=segment.url, clock=clock, target_bytes=target)
             clock = placed[-1].committed_at
             assert plan.refused == ()
             slices += len(plan.slices)

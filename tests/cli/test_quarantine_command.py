@@ -22,7 +22,7 @@ from strata_cdc.tables.read import read_changes
 from strata_cdc.tables.statistics import pack_statistics
 
 if TYPE_CHECKING:
-    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_folder import DecodedRun
     from strata_cdc.tables.write import StagedFile
     from tests.mysql_server import MysqlServer
 
@@ -68,7 +68,7 @@ class Source:
         [report] = self.lines("plan")
         return str(report["run"])
 
-    def decode(self, run_name: str, corrupted: str = "") -> Decoded:
+    def decode(self, run_name: str, corrupted: str = "") -> DecodedRun:
         """Decodes a run; of one table what is staged becomes wrong, as by a fault of the decoder."""
         folder = run_folder(str(self.folder / "lake"), "q", run_name)
         files = [file for task in planned_tasks(folder.url) for file in decode_slice_to_files(task)]

@@ -21,7 +21,7 @@ from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
 from strata_cdc.ops.lineage.versions import describe_versions
 from strata_cdc.pipeline.publish.report import PublishReport
 from strata_cdc.quality.check_step.check_interval import check_interval
-from strata_cdc.runs.run_folder import Decoded, read_plan, write_decoded, write_plan
+from strata_cdc.runs.run_folder import DecodedRun, read_plan, write_decoded, write_plan
 from strata_cdc.runs.specs import RowsRemoved
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import open_store
@@ -70,7 +70,7 @@ def test_a_renamed_column_comes_from_each_name_under_its_own_version(source: Sou
     both = (*plan.versions, PlannedVersion("shop", "orders", 2, shape))
     write_plan(folder, replace(plan, versions=both, tables=(replace(plan.tables[0], rows=2, counted=2),)))
     first = inserts({"id": pa.int32(), "status": pa.string()}, [{"id": 1, "status": "new"}])
-    write_decoded(folder, Decoded(stage(folder.join("staged"), first, later)))
+    write_decoded(folder, DecodedRun(stage(folder.join("staged"), first, later)))
     [read], [written] = published(source, tmp_path)
     assert (read["namespace"], read["name"]) == (HERE, "shop.orders")
     assert [(one["name"], one["type"]) for one in read["facets"]["schema"]["fields"]] == [

@@ -110,13 +110,28 @@ def test_every_module_says_what_belongs_in_it():
     assert not silent
 
 
-def test_no_two_classes_have_one_name():
+def types_of(module: str) -> list[str]:
+    """The public names of a module's classes, and of its aliases of several types."""
+    body = ast.parse(module).body
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    unions = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp)]
+    targets = (
+        ast.unparse(target) for node in unions if isinstance(node.value.op, ast.BitOr) for target in node.targets
+    )
+    return [name for name in [*classes, *targets] if name[0] != "_" and not name.isupper()]
+
+
+def test_no_two_types_have_one_name():
     names = Counter[str]()
     for name in FILES:
         if PRODUCT.fullmatch(name):
-            found = ast.parse((REPOSITORY / name).read_text()).body
-            names.update(node.name for node in found if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+            names.update(types_of((REPOSITORY / name).read_text()))
     assert not {name for name, count in names.items() if count > 1}
+
+
+def test_each_kind_of_type_is_seen():
+    module = "class Ab: ...\nBa = (\n    Ab | None\n)\nclass _C: ...\nDe = 1\nEf = Ab\nFLAGS = 1 | 2\n"
+    assert types_of(module) == ["Ab", "Ba"]
 
 
 def test_tests_replace_functions_in_one_place():

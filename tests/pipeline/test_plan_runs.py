@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from strata_cdc.changes.plan import plan_slices
+from strata_cdc.changes.plan import cut_slices
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.plan.runs import RUN, records_in_runs
@@ -107,7 +107,7 @@ def test_slices_of_runs_hold_the_same_bytes(stream: LandedStream) -> None:
     version = SchemaVersion(1, TableDefinition(()), "", 0, None, VersionOrigin.DDL)
     bytes_of = []
     for records in (stream.records(1, TRANSACTIONS), records_in_runs(stream, 1, TRANSACTIONS, lambda *_: True)):
-        cut = plan_slices(
+        cut = cut_slices(
             (record for _, record in records), lambda *_: version, source="s", segment="x", target_bytes=100_000
         )
         assert len(cut.slices) > 1

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from strata_cdc.errors import ChecksFailedError, Usage
-from strata_cdc.runs.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
+from strata_cdc.runs.run_folder import DECODED, DecodedRun, run_folder, write_decoded, write_plan, write_verdicts
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
@@ -51,7 +51,7 @@ class Run:
             self.decode(self.files)
 
     def decode(self, files: tuple[StagedFile, ...]) -> None:
-        write_decoded(self.folder, Decoded(tuple(files)))
+        write_decoded(self.folder, DecodedRun(tuple(files)))
 
     def judge(self, *failures: Failure, files: tuple[StagedFile, ...] | None = None) -> None:
         judged = self.files if files is None else files

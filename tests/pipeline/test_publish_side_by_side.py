@@ -10,7 +10,7 @@ import pyarrow as pa
 from strata_cdc.errors import DamagedFileError
 from strata_cdc.pipeline.publish import publication as publishing
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
-from strata_cdc.runs.run_folder import Decoded, run_folder, write_decoded, write_plan, write_verdicts
+from strata_cdc.runs.run_folder import DecodedRun, run_folder, write_decoded, write_plan, write_verdicts
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
@@ -42,7 +42,7 @@ def prepared(lake: Path) -> Publication:
     slices = (PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=INTERVAL),)
     plan = RunPlan(source=SOURCE, run=RUN, lake=str(lake), intervals=(interval,), slices=slices, tables=planned)
     write_plan(folder, plan)
-    write_decoded(folder, Decoded(files))
+    write_decoded(folder, DecodedRun(files))
     failures = {
         FAILED: (Failure(str(FAILED), "expect_x", "id", Severity.ERROR, "id is odd", 1),),
         WARNED: (Failure(str(WARNED), "expect_x", "id", Severity.WARNING, "id is odd", 1),),

@@ -15,7 +15,7 @@ from strata_cdc.errors import DamagedFileError, ErrorFacts, StoreFormatError, Us
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.decode.decode_slice import _tasks_of, planned_tasks
 from strata_cdc.runs import run_folder as folder_of
-from strata_cdc.runs.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
+from strata_cdc.runs.run_folder import DecodedRun, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
 from strata_cdc.runs.run_past import EarlierTable, RunPast, read_past, write_past
 from strata_cdc.runs.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata_cdc.runs.specs import (
@@ -55,7 +55,7 @@ PLAN = RunPlan(
     history=7,
 )
 FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, "ab12", 3, 1, 9, 0, 0, pack_statistics({}))
-DECODED = Decoded((FILE,), (FailedSlice(1, (("d", "x.y"),), ErrorFacts("E", "m")),))
+DECODED = DecodedRun((FILE,), (FailedSlice(1, (("d", "x.y"),), ErrorFacts("E", "m")),))
 VERDICT = IntervalVerdict("s", 1, "digest", (TableVerdict("d.t", 3, (7,), 1, ()),), (
     Failure("", "x", None, Severity.WARNING, "is odd", 1, ("{}",)),
 ))  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from strata_cdc.changes.plan import PlannedVersion
-from strata_cdc.runs.run_folder import Decoded, run_folder, write_decoded, write_plan
+from strata_cdc.runs.run_folder import DecodedRun, run_folder, write_decoded, write_plan
 from strata_cdc.runs.run_past import EarlierTable, RunPast, write_past
 from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable, RowsRemoved
@@ -49,5 +49,5 @@ def write_run_of(
     )
     write_past(folder, RunPast((EarlierTable("shop", "orders"),)))
     write_plan(folder, plan)
-    write_decoded(folder, Decoded(files))
+    write_decoded(folder, DecodedRun(files))
     return folder

@@ -15,7 +15,7 @@ from strata_cdc.errors import ChecksFailedError
 from strata_cdc.quality.check_step.check_interval import Checking, _missing_transactions, check_interval, spark_url
 from strata_cdc.quality.check_step.data_docs import complete_docs
 from strata_cdc.runs.run_folder import (
-    Decoded,
+    DecodedRun,
     read_decoded,
     read_plan,
     read_verdicts,
@@ -123,7 +123,7 @@ def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path)
     quarantined_rows = changes(FIELDS, [{"op": "insert", "seq": 4, "after": {"id": 4}}], table=ORDERS)
     other = stage(folder.join("staged"), quarantined_rows, slice_key="other")
     reason = json.dumps({"error": "UndecodableTextError", "message": "column c: no text"})
-    write_decoded(folder, Decoded((*read_decoded(folder).files, replace(other[0], reason=reason))))
+    write_decoded(folder, DecodedRun((*read_decoded(folder).files, replace(other[0], reason=reason))))
     report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark, Checking(str(own)))
     found = {failure.check: failure for failure in read_verdicts(folder)[INTERVAL].failures}
     assert found["no_transaction_is_missing"].severity is Severity.ERROR

@@ -17,7 +17,7 @@ from strata_cdc.quality.check_step import data_docs
 from strata_cdc.quality.check_step.check_interval import CheckReport, check_interval
 from strata_cdc.quality.check_step.data_docs import complete_docs
 from strata_cdc.quality.check_step.progress import CheckProgress
-from strata_cdc.runs.run_folder import Decoded, read_decoded, read_plan, read_verdicts, write_decoded, write_plan
+from strata_cdc.runs.run_folder import DecodedRun, read_decoded, read_plan, read_verdicts, write_decoded, write_plan
 from strata_cdc.runs.run_past import EarlierTable, RunPast, write_past
 from strata_cdc.runs.verdict import IntervalVerdict
 from strata_cdc.schema.model.definition import TableName
@@ -68,7 +68,7 @@ def test_tables_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
     versions = tuple(replace(plan.versions[0], database=one.database, table=one.table) for one in (good, bad))
     write_plan(folder, replace(plan, tables=tables, versions=versions))
     write_past(folder, past)
-    write_decoded(folder, Decoded(files))
+    write_decoded(folder, DecodedRun(files))
     assert checked(tmp_path).messages[0].startswith("`c.a`.b: status: status is enum('new','sent')")
     publication = publication_of(str(tmp_path), SOURCE, RUN)
     judged = {one.table: one.outcome for one in stored_verdicts(publication, judged_at=1)}

@@ -21,7 +21,7 @@ from strata_cdc.quality.checks.pass_results import PassResults
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_table
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
-from strata_cdc.runs.run_folder import Decoded
+from strata_cdc.runs.run_folder import DecodedRun
 from strata_cdc.runs.run_past import EarlierTable, RunPast
 from strata_cdc.runs.run_plan import RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
@@ -105,7 +105,7 @@ class World:
         work = EarlierComparison(
             self.lake,
             plan,
-            Decoded(()),
+            DecodedRun(()),
             RunPast((past,)),
             {start: [one] for start, one in subjects.items()},
             limits=reasons.SearchLimits(files=most),
@@ -414,6 +414,6 @@ def test_a_plan_without_a_past_compares_nothing(world: World) -> None:
     tasks = [task_of(subject, file, sampling_of(None, NOW)) for file in subject.files]
     passed = PassResults.from_files((task, pass_over(task)) for task in tasks)
     plan = RunPlan(SOURCE, "r", world.lake, (Interval(NOW, NOW + FIVE_MINUTES, 0, 99, ""),))
-    work = EarlierComparison(world.lake, plan, Decoded(()), RunPast(), {NOW: [subject]})
+    work = EarlierComparison(world.lake, plan, DecodedRun(()), RunPast(), {NOW: [subject]})
     (found,) = work.compare(passed.firsts(), passed.profiles(), None).values()
     assert numbers(found) == (0, 0, {reasons.UNPLANNED: 1})

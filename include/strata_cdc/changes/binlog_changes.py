@@ -17,7 +17,7 @@ from strata_cdc.binlog.bytes.files import open_extents
 from strata_cdc.changes.blocks import RowReader
 from strata_cdc.changes.decode import decode_blocks, decode_slice
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
-from strata_cdc.changes.plan import Range, plan_slices
+from strata_cdc.changes.plan import Range, cut_slices
 from strata_cdc.changes.port import Watermark
 from strata_cdc.changes.windows import FlushPace, read_windows
 from strata_cdc.errors import StreamHoleError
@@ -78,7 +78,7 @@ def changes_of_table(
     """
     first, last = span
     for segment, records in groupby(stream.records(first + 1, last), key=itemgetter(0)):
-        cut = plan_slices(
+        cut = cut_slices(
             placement.place(segment, (record for _, record in records)),
             lambda name, seq: history.at(name, AtSeq(seq)),
             source=stream.source,

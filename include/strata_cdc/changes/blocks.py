@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.plan import Range
     from strata_cdc.changes.region import Region
     from strata_cdc.changes.row_buffers import BufferedRows
-    from strata_cdc.changes.windows import Source
+    from strata_cdc.changes.windows import WindowItem
     from strata_cdc.position.sets import Writer
 
 
@@ -61,7 +61,7 @@ class RowBlock(Struct, frozen=True, eq=False):
         return replace(self, rows=self.rows.part_before(seq, row))
 
 
-Step = RowBlock | Hole | Watermark
+WalkItem = RowBlock | Hole | Watermark
 
 
 class _WalkedFile(Struct, frozen=True):
@@ -166,7 +166,7 @@ class RowReader:
         self._changed_seq = 0
         """Ordinal of the last transaction with a statement."""
 
-    def read_blocks(self, source: Iterable[Source]) -> Iterator[Step]:
+    def read_blocks(self, source: Iterable[WindowItem]) -> Iterator[WalkItem]:
         """Yields blocks in the order in which buffers become full, then raises the fault that ended the walk, if any.
 
         Raises:
@@ -204,7 +204,7 @@ class RowReader:
         except StrataError as error:
             raise error.located(file=self._file.path, gtid=self._walk_position.gtid()) from None
 
-    def _take(self, item: Source) -> Iterator[Step]:
+    def _take(self, item: WindowItem) -> Iterator[WalkItem]:
         match item:
             case Window():
                 yield from self._walk(item)
@@ -229,7 +229,7 @@ class RowReader:
 
     # Events -----------------------------------------------------------------------------------------
 
-    def _walk(self, window: Window) -> Iterator[Step]:
+    def _walk(self, window: Window) -> Iterator[WalkItem]:
         state, region = self._walk_position.state, window.region
         state.event = state.at = 0
         state.foreign = region is not self._buffers.region
@@ -269,13 +269,13 @@ class RowReader:
         self._buffers.region = region
         state.foreign = 0
 
-    def _flush(self, *, is_last: bool = False) -> Iterator[Step]:
+    def _flush(self, *, is_last: bool = False) -> Iterator[WalkItem]:
         yield from self._buffers.blocks(self._walk_position.servers.sids)
         yield Watermark(self.seq + 1 if self._walk_position.state.place == State.BETWEEN else self.seq, is_last)
 
     # Rare events ------------------------------------------------------------------------------------
 
-    def _located(self, status: int, window: Window) -> Iterator[Step]:
+    def _located(self, status: int, window: Window) -> Iterator[WalkItem]:
         """As `_answer`, with the event's offset in its errors."""
         at = int(self._walk_position.state.event)
         try:
@@ -285,7 +285,7 @@ class RowReader:
             error.offset = window.place(at)[0] if window.payload is None else window.payload
             raise
 
-    def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
+    def _answer(self, status: int, window: Window, at: int) -> Iterator[WalkItem]:
         """Does what the walk requests at event number `at`; it continues after this event, or repeats it."""
         if status == Request.NEW_SERVER:
             self._walk_position.add_server()

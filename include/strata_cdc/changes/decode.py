@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.changes.batch import Built
-    from strata_cdc.changes.blocks import Step
+    from strata_cdc.changes.blocks import WalkItem
     from strata_cdc.changes.decode_plans import DecodePlan
     from strata_cdc.changes.plan import PlannedVersion, Slice
     from strata_cdc.changes.port import Decoded, Hole, Near
@@ -84,7 +84,7 @@ def _version(table: PlannedVersion, near: Near | None) -> TableVersion:
     return TableVersion(table.version_id, table.read_definition(), own)
 
 
-def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+def decode_blocks(steps: Iterator[WalkItem], binlog_file: str) -> Iterator[Decoded]:
     """The steps of a walk, with rows as batches. No row after a watermark is earlier in the stream than rows before it.
 
     Args:
@@ -107,7 +107,7 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
                 yield from _sorted_out(part.plan, built)
 
 
-def _rows_before(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+def _rows_before(fault: CorruptRow, block: RowBlock, steps: Iterator[WalkItem], binlog_file: str) -> Iterator[Decoded]:
     """Yields all rows before a fault, then raises the fault. A block has rows of one table only: the next blocks, up to
     the watermark, may have rows before the fault, and also earlier faults."""
     blocks = [block, *_blocks_to_watermark(steps)]
@@ -124,7 +124,7 @@ def _rows_before(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binl
     raise fault.error
 
 
-def _blocks_to_watermark(steps: Iterator[Step]) -> Iterator[RowBlock]:
+def _blocks_to_watermark(steps: Iterator[WalkItem]) -> Iterator[RowBlock]:
     # Any other fault of the walk is later than this one.
     with suppress(StrataError):
         for step in steps:

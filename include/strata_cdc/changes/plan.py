@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import SchemaVersion
     from strata_cdc.schema.model.definition import TableDefinition
 
-    Lookup = Callable[[TableName, int], SchemaVersion]
+    FindVersion = Callable[[TableName, int], SchemaVersion]
     """From a table and the ordinal of a transaction to the version for its rows; raises SchemaGapError."""
     Lasts = Callable[[TableName, int], int]
     """From the same to the last transaction with the same version."""
@@ -159,9 +159,9 @@ class Plan(Struct, frozen=True):
     refused: tuple[Refusal, ...]
 
 
-def plan_slices(
+def cut_slices(
     records: Iterable[TransactionRecord],
-    lookup: Lookup,
+    lookup: FindVersion,
     *,
     source: str,
     segment: str,
@@ -218,7 +218,7 @@ def _require_own_rows(definition: TableDefinition) -> None:
 
 
 class _Planner(Struct):
-    lookup: Lookup
+    lookup: FindVersion
     source: str
     segment: str
     wanted: Callable[[TableName], bool]

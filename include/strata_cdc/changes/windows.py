@@ -103,12 +103,12 @@ class FlushPoint(Struct, frozen=True):
     """All rows so far must be yielded before the next window is requested: the memory of their bytes is released."""
 
 
-Source = RangeStart | Window | PayloadEnd | FlushPoint
+WindowItem = RangeStart | Window | PayloadEnd | FlushPoint
 
 
 def read_windows(
     binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None, pace: FlushPace | None = None
-) -> Iterator[Source]:
+) -> Iterator[WindowItem]:
     """The events of ranges of one file, in order. A window ends after each compressed transaction and each compressed
     event, whose own events are the next windows.
 
@@ -139,7 +139,7 @@ class _WindowReader:
         self._unflushed = 0
         """Bytes of earlier ranges since the last flush point."""
 
-    def read_windows(self, file_range: Range) -> Iterator[Source]:
+    def read_windows(self, file_range: Range) -> Iterator[WindowItem]:
         begin, state = file_range.begin, State.BETWEEN
         if file_range.inside is not None:
             begin, state = self._after_gtid(file_range)
@@ -193,7 +193,7 @@ class _WindowReader:
                 index.raise_fault()
             at, size = index.next, window
 
-    def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[Source]:
+    def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[WindowItem]:
         """The events before the first one that was altered, or is not where it was written."""
         count, fault = count_right(self._binlog.buffer, index, self._binlog.format, chain)
         undone = self._undone.mask(index, count)
@@ -225,7 +225,7 @@ class _WindowReader:
         region, begin, end = self._inflated.add(plain)
         yield Window(region, index_payload(region.buffer, begin, end, 1).events(0, 1), 0, position)
 
-    def _inner(self, position: int, length: int) -> Iterator[Source]:
+    def _inner(self, position: int, length: int) -> Iterator[WindowItem]:
         """The events of a compressed transaction."""
         try:
             for chunk in read_payload(self._binlog.buffer, position, length, self._binlog.format):

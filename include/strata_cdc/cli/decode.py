@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.cli.rows_out import JsonlOutput, ParquetOutput
     from strata_cdc.config.engines import Engine
-    from strata_cdc.pipeline.decode.decode_files import Step
+    from strata_cdc.pipeline.decode.decode_files import FileStep
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.model.definition import TableName
 
@@ -105,7 +105,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     wanted = _Wanted(table or [])
     of_sink = is_sink(files)
     check_options(context.params, of_sink=of_sink)
-    steps: Iterator[Step]
+    steps: Iterator[FileStep]
     if of_sink:
         steps = decode_sink(files[0], wanted, SinkOptions(null, binary_encoding, time_zone))
     elif physical:
@@ -130,7 +130,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise output.errors[0]
 
 
-def _write_all(output: JsonlOutput | ParquetOutput, steps: Iterator[Step], out: str) -> None:
+def _write_all(output: JsonlOutput | ParquetOutput, steps: Iterator[FileStep], out: str) -> None:
     try:
         with output:
             for step in steps:
@@ -186,7 +186,7 @@ def _decode_run(run: str, source: str | None, engine: Engine | None, master: str
     print_report(report, as_json=as_json)
 
 
-def _chosen(steps: Iterator[Step], where: str | None) -> Iterator[Step]:
+def _chosen(steps: Iterator[FileStep], where: str | None) -> Iterator[FileStep]:
     if where is None:
         return steps
     from strata_cdc.pipeline.decode.choose_rows import choose_rows
@@ -246,7 +246,7 @@ def _is_own(table: TableName) -> bool:
     return is_own_table(table.database, table.table)
 
 
-def _physical(files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool) -> Iterator[Step]:
+def _physical(files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool) -> Iterator[FileStep]:
     from strata_cdc.pipeline.decode.decode_files import decode_files_physically
 
     return decode_files_physically(files, wanted=wanted, skip_corrupt=skip_corrupt)
@@ -262,7 +262,7 @@ def _versioned(
     on_mismatch: Mismatch,
     *,
     skip_corrupt: bool,
-) -> Iterator[Step]:
+) -> Iterator[FileStep]:
     from strata_cdc.changes.decode_plans import OnMismatch
     from strata_cdc.pipeline.decode.decode_files import decode_files, track_in_memory
 

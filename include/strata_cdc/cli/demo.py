@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-    from strata_cdc.pipeline.decode.decode_files import Step
+    from strata_cdc.pipeline.decode.decode_files import FileStep
     from strata_cdc.schema.model.definition import TableDefinition
 
 BINLOG: Final = files("strata_cdc.cli") / "first_look" / "shop.binlog"
@@ -75,7 +75,7 @@ def read_demo(binlog: Traversable | Path = BINLOG) -> list[DemoStatement | DemoR
     return sorted(shown, key=lambda item: item.seq)
 
 
-def _rows(steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
+def _rows(steps: Iterable[FileStep]) -> Iterator[dict[str, Any]]:
     from strata_cdc.changes.jsonl import JsonLines
     from strata_cdc.changes.port import ChangeBatch
 

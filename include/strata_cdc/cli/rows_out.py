@@ -25,7 +25,7 @@ from strata_cdc.tables.row_groups import Encoder, RowGroups, parquet_writer, wri
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from strata_cdc.pipeline.decode.decode_files import Step
+    from strata_cdc.pipeline.decode.decode_files import FileStep
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -82,7 +82,7 @@ class _Output:
             str(self._quarantine) if self._quarantine else "nowhere: give --out a file, and they are written beside it"
         )
 
-    def count(self, step: Step) -> None:
+    def count(self, step: FileStep) -> None:
         """Counts rows, and records why others are excluded."""
         if isinstance(step, ChangeBatch):
             self.rows += step.batch.num_rows
@@ -143,7 +143,7 @@ class JsonlOutput(_Output):
         if self._file is not None and self._file is not sys.stdout:
             self._file.close()
 
-    def write(self, step: Step) -> None:
+    def write(self, step: FileStep) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if isinstance(step, ChangeBatch):
@@ -187,7 +187,7 @@ class ParquetOutput(_Output):
             for gathered in self._gathered.values():
                 last_steps.callback(self._write, gathered, gathered.groups.drain())
 
-    def write(self, step: Step) -> None:
+    def write(self, step: FileStep) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if not isinstance(step, ChangeBatch):

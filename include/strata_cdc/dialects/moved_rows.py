@@ -29,7 +29,7 @@ from strata_cdc.dialects.trees import (
     paren,
     select,
 )
-from strata_cdc.dialects.views import Writer
+from strata_cdc.dialects.views import ViewWriter
 
 if TYPE_CHECKING:
     from strata_cdc.dialects.view_source import Branch, ViewColumn
@@ -38,7 +38,7 @@ _CHANGE: Final = ("seq", "row")
 """The columns that identify a change."""
 
 
-class RowsWriter(Writer):
+class RowsWriter(ViewWriter):
     """Writes the view of the rows; it follows them through changes of their keys if the source asks for it."""
 
     def _follows(self, stage: int) -> bool:

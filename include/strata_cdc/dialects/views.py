@@ -65,7 +65,7 @@ _NO_OLD_GENERATED: Final = (
 _NEW_ROW: Final = "the row was published later than this view was made: run `strata views` again"
 
 
-class Writer:
+class ViewWriter:
     """Writes the views of one table for one engine. An event puts a row under a key, or removes it."""
 
     def __init__(self, dialect: Dialect, source: ViewSource) -> None:

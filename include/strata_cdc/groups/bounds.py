@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata_cdc.groups.membership import Membership
     from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
-    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.positions import Bound, StreamStart
     from strata_cdc.streams.request import StreamedSource
 
 _LOG: Final = logging.getLogger("strata.group")
@@ -100,14 +100,14 @@ class GroupBounds:
                 ", ".join(unknown),
             )
 
-    def of_source(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
+    def of_source(self, source: str, clocks: Clocks) -> tuple[StreamStart, Bound | None]:
         """Returns where one source begins and ends; times are in the group's time.
 
         Raises:
             BinlogPurgedError: A new source of a switchover begins at a time, and what it had then may have been purged.
             StrataError: The lake or the server does not answer.
         """
-        begin: Start
+        begin: StreamStart
         if source in self._reported:
             begin = self._reported[source]
         elif isinstance(self._start, dict) and source in self._start:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from strata_cdc.dialects.queries.query import TranslatedQuery
-    from strata_cdc.past.table_rows import TableRows
+    from strata_cdc.past.table_rows import QueryRows
 
 _IN_PYTHON: Final = ("Python exception occurred while executing the UDF: ", "ValueError: ")
 """How DuckDB begins what a function of Python has raised."""
 
 
-def run_in_duckdb(query: TranslatedQuery, tables: Mapping[str, TableRows]) -> pa.Table:
+def run_in_duckdb(query: TranslatedQuery, tables: Mapping[str, QueryRows]) -> pa.Table:
     """The rows of a query, with columns c0, c1 and so on.
 
     Args:

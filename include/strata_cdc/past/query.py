@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.queries.query import AnswerColumn, TableReference, TranslatedQuery
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.past.moment import MomentPoint
-    from strata_cdc.past.table_rows import TableRows
+    from strata_cdc.past.table_rows import QueryRows
     from strata_cdc.schema.model.definition import TableDefinition
     from strata_cdc.schema.model.view import ViewDefinition
 
@@ -151,7 +151,7 @@ _LITERALS: Final = {Vendor.MYSQL: "utf8mb4_0900_ai_ci", Vendor.MARIADB: "utf8mb4
 """The collation of literals in a session of utf8mb4."""
 
 
-QueryEngine = Callable[["TranslatedQuery", "Mapping[str, TableRows]"], pa.Table]
+QueryEngine = Callable[["TranslatedQuery", "Mapping[str, QueryRows]"], pa.Table]
 """Runs a query over its tables, by name: the rows have columns c0, c1 and so on, in types that Arrow casts to those of
 the answer. It raises a QueryError if it has no answer."""
 
@@ -214,7 +214,7 @@ def answer(source: Source, statement: str, at: str | None = None, engine: QueryE
 
 def _rows(
     tables: PastTables, name: TableName, moment: PastMoment, bounds: VersionBounds | None, needed: NeededRows
-) -> TableRows:
+) -> QueryRows:
     if bounds is None:
         return MirrorRows(tables.rows(name, moment), needed)
     return LoadedRows(row_versions(tables.history(name, moment), bounds, needed))

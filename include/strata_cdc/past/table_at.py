@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.mirrors.follow.followed import MirrorProgress
-    from strata_cdc.mirrors.follow.schema_events import Order
+    from strata_cdc.mirrors.follow.schema_events import EventOrder
     from strata_cdc.mirrors.histories.former_names import FormerMirror
     from strata_cdc.mirrors.histories.history import MirrorHistory
     from strata_cdc.mirrors.position import MirrorPosition
@@ -313,7 +313,7 @@ class _PastFollower(Follower):
         self._scratch, self._seq = scratch, seq
         self._copied: set[TableName] = set()
 
-    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
+    def follow(self, table: TableName, until: EventOrder | None = None) -> MirrorProgress:
         """As `Follower.follow`, for the copy of the table's mirror."""
         if table not in self._copied:
             self._copied.add(table)

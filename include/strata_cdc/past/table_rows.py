@@ -94,7 +94,7 @@ class LoadedRows(Struct, frozen=True):
         return self.rows
 
 
-TableRows = MirrorRows | LoadedRows
+QueryRows = MirrorRows | LoadedRows
 
 
 def view_of(name: str, schema: pa.Schema) -> str:

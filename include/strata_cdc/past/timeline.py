@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
+    from strata_cdc.mirrors.follow.schema_events import EventOrder, SchemaEvent
     from strata_cdc.schema.history.versions import RowRemoval, StoredEntry
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.row_effects import RowEffect
@@ -257,7 +257,7 @@ class Timelines:
     def _events_of(self, table: TableName, until: int) -> tuple[list[_NamedEvent], bool]:
         """All events of the table, oldest first, and whether it is older than the oldest of them."""
         events: list[_NamedEvent] = []
-        taken: set[tuple[TableName, Order]] = set()
+        taken: set[tuple[TableName, EventOrder]] = set()
         upper, name = _AFTER_ALL, table
         while True:
             earlier = [event for event in self.events.of_table(name) if event.order < upper and event.after <= until]

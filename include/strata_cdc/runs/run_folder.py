@@ -44,7 +44,7 @@ class FailedSlice(Struct, frozen=True):
     error: ErrorFacts
 
 
-class Decoded(Struct, frozen=True):
+class DecodedRun(Struct, frozen=True):
     """The result of decoding a run."""
 
     files: tuple[StagedFile, ...]
@@ -94,7 +94,7 @@ class Decoded(Struct, frozen=True):
         return [file for file in self.files if file.interval == interval and not file.is_publishable]
 
 
-class _FormerDecoded(Decoded, frozen=True):
+class _FormerDecoded(DecodedRun, frozen=True):
     files: tuple[FormerFile, ...]
 
 
@@ -157,7 +157,7 @@ def plan_digest(folder: Folder) -> str:
     return content_digest(folder.read_file(PLAN)) if folder.exists(PLAN) else ""
 
 
-def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
+def refuse_other_plan(folder: Folder, decoded: DecodedRun) -> None:
     """Refuses to check or publish rows by a plan other than the decoded plan.
 
     Raises:
@@ -172,18 +172,18 @@ def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
         )
 
 
-def write_decoded(folder: Folder, decoded: Decoded) -> None:
+def write_decoded(folder: Folder, decoded: DecodedRun) -> None:
     """Stores the result of all slices of a run; from then on the run counts as decoded."""
     folder.write(DECODED, msgspec.json.encode(replace(decoded, format=FORMAT)))
 
 
-def _from_former(content: bytes) -> Decoded:
+def _from_former(content: bytes) -> DecodedRun:
     """Formats 1 to 3: statistics are texts."""
     former = msgspec.json.decode(content, type=_FormerDecoded)
-    return Decoded(**asdict(former) | {"files": tuple(file.now() for file in former.files)})
+    return DecodedRun(**asdict(former) | {"files": tuple(file.now() for file in former.files)})
 
 
-def read_decoded(folder: Folder) -> Decoded:
+def read_decoded(folder: Folder) -> DecodedRun:
     """What `write_decoded` stored.
 
     Raises:
@@ -199,7 +199,7 @@ def read_decoded(folder: Folder) -> Decoded:
         )
     remedy = f"Decode the run again, which gives the same files: {_decode(folder)}."
     file, former = folder.join(DECODED), dict.fromkeys(range(1, FORMAT), _from_former)
-    return decode_stored(folder.read_file(DECODED), Decoded, newest=FORMAT, file=file, remedy=remedy, former=former)
+    return decode_stored(folder.read_file(DECODED), DecodedRun, newest=FORMAT, file=file, remedy=remedy, former=former)
 
 
 def note_cleared(folder: Folder) -> None:
@@ -215,7 +215,7 @@ def note_cleared(folder: Folder) -> None:
         write_decoded(folder, replace(decoded, cleared=True))
 
 
-def lacks_files(folder: Folder, decoded: Decoded) -> bool:
+def lacks_files(folder: Folder, decoded: DecodedRun) -> bool:
     """Whether a staged file of the run's folder is gone. Those in the folders of their tables stay when a run is
     cleared."""
     staged = folder.join(STAGED)
@@ -228,7 +228,7 @@ def _decode(folder: Folder) -> str:
     return f"`strata decode {run} --source {source}` (task `decode`)"
 
 
-def read_staged(folder: Folder) -> Decoded:
+def read_staged(folder: Folder) -> DecodedRun:
     """What `write_decoded` stored, for a run whose files still exist.
 
     Raises:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from strata_cdc.dialects.queries.query import TranslatedQuery
-    from strata_cdc.past.table_rows import MirrorRows, TableRows
+    from strata_cdc.past.table_rows import MirrorRows, QueryRows
 
 _SETTINGS: Final = {
     # Overflows and wrong values are errors.
@@ -61,7 +61,7 @@ _OUT_OF_RANGE: Final = frozenset(
 )
 
 
-def run_in_spark(query: TranslatedQuery, tables: Mapping[str, TableRows]) -> pa.Table:
+def run_in_spark(query: TranslatedQuery, tables: Mapping[str, QueryRows]) -> pa.Table:
     """The rows of a query, with columns c0, c1 and so on; they are read into this process.
 
     Args:
@@ -100,11 +100,11 @@ def run_in_spark(query: TranslatedQuery, tables: Mapping[str, TableRows]) -> pa.
 # Rows -------------------------------------------------------------------------------------------
 
 
-def _schema(rows: TableRows) -> pa.Schema:
+def _schema(rows: QueryRows) -> pa.Schema:
     return rows.rows.schema if isinstance(rows, LoadedRows) else rows.schema
 
 
-def _frame(spark: SparkSession, rows: TableRows) -> DataFrame:
+def _frame(spark: SparkSession, rows: QueryRows) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  only queries on Spark need it
 
     schema = _in_spark(_schema(rows))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.position.port import Executed
     from strata_cdc.streams.live_handover import LiveServer, OldestKept
-    from strata_cdc.streams.positions import Bound, ServerBound, Start
+    from strata_cdc.streams.positions import Bound, ServerBound, StreamStart
 
 
 class Opening(Struct, frozen=True):
@@ -122,7 +122,9 @@ class _ServerOnce:
         return self._server.end() if self.by_file else self.state().executed
 
 
-def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:
+def open_at(
+    landed: LandedStream, server: LiveServer, start: StreamStart, until: Bound | None, *, follow: bool
+) -> Opening:
     """Finds where a stream begins and ends. It connects to the server only if the landed segments do not answer this.
 
     Args:

@@ -61,7 +61,7 @@ ServerBound = Edge | SourcePosition | Executed | BinlogPosition | datetime
 Bound = ServerBound | CommitStep
 """As an end, a time is exclusive: a stream can begin with the first transaction at or after the time, but ends before
 it."""
-Start = Bound | ServerNow
+StreamStart = Bound | ServerNow
 """Where a stream may begin: `now` may have been requested before the stream was opened."""
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
-    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.positions import Bound, StreamStart
 
 HEARTBEAT_SECONDS: Final = 1.0
 DECODE_LIMITS: Final = DecodeLimits(first_bytes=1 << 20)
@@ -60,7 +60,7 @@ class StreamRequest(Struct, frozen=True):
     """What a reader requests."""
 
     source: StreamedSource
-    start: Start = Edge.NOW
+    start: StreamStart = Edge.NOW
     until: Bound | None = None
     """None: the end is what the server has executed at the start; with `follow`, the stream never ends."""
     follow: bool = False

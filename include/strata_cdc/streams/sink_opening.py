@@ -19,7 +19,7 @@ from strata_cdc.ticdc.landed_steps import seq_of, step_at
 
 if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
-    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.positions import Bound, StreamStart
     from strata_cdc.streams.request import StreamRequest
 
 
@@ -67,7 +67,7 @@ def open_sink_at(landed: LandedStream, request: StreamRequest) -> SinkOpening:
     return SinkOpening(at, parts, after, landed.last_seq if is_to_landed else None, _end(landed, until))
 
 
-def _begin(landed: LandedStream, start: Start) -> tuple[CommitTs, CommitStep]:
+def _begin(landed: LandedStream, start: StreamStart) -> tuple[CommitTs, CommitStep]:
     """The last commit that is not wanted, and the step up to which nothing is wanted."""
     if isinstance(start, Edge):
         return _position(landed, landed.first_seq - 1 if start is Edge.BEGINNING else landed.last_seq), CommitStep(0)

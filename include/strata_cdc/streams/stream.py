@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Event, StreamTransaction
     from strata_cdc.streams.opened import OpenedStream
-    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.positions import Bound, StreamStart
     from strata_cdc.streams.request import StreamedSource
 
 
@@ -45,7 +45,7 @@ class ChangeStream:
     def __init__(  # noqa: PLR0913  what a reader may request
         self,
         source: StreamedSource,
-        start: Start | str = Edge.NOW,
+        start: StreamStart | str = Edge.NOW,
         *,
         until: Bound | str | None = None,
         follow: bool = False,

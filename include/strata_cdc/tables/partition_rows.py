@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata_cdc.schema.model.definition import Column, TableDefinition
-    from strata_cdc.schema.model.partitions import HeldRows, Partition, Partitioning, Value
+    from strata_cdc.schema.model.partitions import BorderValue, HeldRows, Partition, Partitioning
 
 _TO_DAYS_OF_1970: Final = 719_528
 _SECOND: Final = 1_000_000
@@ -65,7 +65,7 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
 class _Column:
     """A column's values as numbers or texts that compare in the same way as on the server."""
 
-    def __init__(self, values: Any, nulls: NDArray[np.bool_], literal: Callable[[Value], Any]) -> None:
+    def __init__(self, values: Any, nulls: NDArray[np.bool_], literal: Callable[[BorderValue], Any]) -> None:
         self.values, self.nulls, self._literal = values, nulls, literal
 
     @classmethod
@@ -87,14 +87,14 @@ class _Column:
             return cls(_texts(values, column, fold), nulls, _text(column, fold))
         raise _unknown(column, f"the server alone knows how {column.column_type} is placed")
 
-    def below(self, bound: Value) -> NDArray[np.bool_]:
+    def below(self, bound: BorderValue) -> NDArray[np.bool_]:
         """Whether values are below a bound. NULL is below everything, and everything is below None (MAXVALUE)."""
         if bound is None:
             return np.ones(len(self.nulls), bool)
         is_below: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
         return is_below
 
-    def equal(self, bound: Value) -> NDArray[np.bool_]:
+    def equal(self, bound: BorderValue) -> NDArray[np.bool_]:
         """Whether values equal a listed value; NULL equals a listed NULL."""
         if bound is None:
             return self.nulls
@@ -102,7 +102,7 @@ class _Column:
         return is_equal
 
 
-def _is_below(columns: Sequence[_Column], bounds: tuple[Value, ...]) -> NDArray[np.bool_]:
+def _is_below(columns: Sequence[_Column], bounds: tuple[BorderValue, ...]) -> NDArray[np.bool_]:
     """Compares by the first column in which a row and the bound differ; MAXVALUE ends the comparison."""
     is_below = columns[0].below(bounds[0])
     if len(bounds) == 1 or bounds[0] is None:
@@ -138,7 +138,7 @@ def _days(values: pa.Array) -> pa.Array:
     return values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
 
 
-def _literal_of(kind: ValueClass, function: Function, column: Column) -> Callable[[Value], int]:
+def _literal_of(kind: ValueClass, function: Function, column: Column) -> Callable[[BorderValue], int]:
     if function is not Function.ITSELF:
         return _number(column)
     if kind is ValueClass.TIMESTAMP:
@@ -147,7 +147,7 @@ def _literal_of(kind: ValueClass, function: Function, column: Column) -> Callabl
     return lambda value: _moment(value, kind, column)
 
 
-def _moment(value: Value, kind: ValueClass, column: Column) -> int:
+def _moment(value: BorderValue, kind: ValueClass, column: Column) -> int:
     """Days of a DATE, microseconds of a DATETIME, since 1970."""
     try:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
@@ -163,8 +163,8 @@ def _moment(value: Value, kind: ValueClass, column: Column) -> int:
     return (since.days * 86_400 + since.seconds) * _SECOND + since.microseconds
 
 
-def _number(column: Column) -> Callable[[Value], int]:
-    def number(value: Value) -> int:
+def _number(column: Column) -> Callable[[BorderValue], int]:
+    def number(value: BorderValue) -> int:
         if isinstance(value, int):
             return value
         raise _unknown(column, f"{value!r} is no number")
@@ -187,11 +187,11 @@ def _texts(values: pa.Array, column: Column, fold: Callable[[str], str]) -> NDAr
     return np.array(known, object)[encoded.indices.to_numpy()] if known else np.empty(0, object)
 
 
-def _text(column: Column, fold: Callable[[str], str]) -> Callable[[Value], str]:
+def _text(column: Column, fold: Callable[[str], str]) -> Callable[[BorderValue], str]:
     return lambda value: _plain(column, fold, value)
 
 
-def _plain(column: Column, fold: Callable[[str], str], value: Value) -> str:
+def _plain(column: Column, fold: Callable[[str], str], value: BorderValue) -> str:
     if not isinstance(value, str) or not _PLAIN.fullmatch(value):
         raise _unknown(column, f"the server alone knows what {value!r} is equal to")
     return fold(value)

@@ -13,7 +13,7 @@ from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.moved_rows import RowsWriter
 from strata_cdc.dialects.relations import Through, relation_of, schema_of, view_name
 from strata_cdc.dialects.view_source import ViewColumn, ViewSource
-from strata_cdc.dialects.views import Writer
+from strata_cdc.dialects.views import ViewWriter
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.layout import key_names
@@ -162,7 +162,7 @@ class _StatementsPast(Struct, frozen=True):
 class _Written(Struct, frozen=True):
     """What makes the two views over changes."""
 
-    changes: Writer
+    changes: ViewWriter
     source: ViewSource
     """Of both."""
     preludes: list[str]
@@ -312,7 +312,7 @@ class _Table:
             max((removal.seq for removal in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
-        return _Written(Writer(dialect, source), source, preludes, columns)
+        return _Written(ViewWriter(dialect, source), source, preludes, columns)
 
     def _fields(self) -> dict[TableName, Sequence[pa.Field]]:
         return {name: table.columns for name, table in self._tables.items()}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "Event",
+    "BinlogEvent",
     "event_body",
     "parse_event",
     "parse_gtid",
@@ -57,7 +57,7 @@ __all__ = [
     "parse_xid",
 ]
 
-Event = (
+BinlogEvent = (
     FormatDescription
     | GtidEvent
     | DomainGtidEvent
@@ -95,7 +95,7 @@ def event_body(buffer: npt.NDArray[np.uint8], position: int, length: int, form: 
 
 def parse_event(
     buffer: npt.NDArray[np.uint8], position: int, length: int, form: FormatDescription
-) -> Event | OtherEvent | IgnoredEvent:
+) -> BinlogEvent | OtherEvent | IgnoredEvent:
     """Reads the event at byte `position` of `buffer`, `length` bytes long.
 
     Raises:
@@ -243,7 +243,7 @@ def parse_view_change(body: bytes) -> ViewChange:
     return ViewChange(view_id, cursor.uint(8))
 
 
-_PARSERS: dict[int, Callable[[bytes, FormatDescription], Event]] = {
+_PARSERS: dict[int, Callable[[bytes, FormatDescription], BinlogEvent]] = {
     EventType.STOP: lambda _body, _form: Stop(),
     EventType.ROTATE: lambda body, _form: parse_rotate(body),
     EventType.GTID: lambda body, _form: parse_gtid(body),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata_cdc.mirrors.follow.followed import FollowedSource, MirrorProgress
-    from strata_cdc.mirrors.follow.schema_events import Order
+    from strata_cdc.mirrors.follow.schema_events import EventOrder
     from strata_cdc.schema.model.definition import TableName
 
 _ATTEMPTS: Final = 5
@@ -28,7 +28,7 @@ class Follower:
     def __init__(self, followed: FollowedSource) -> None:
         self.followed = followed
 
-    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
+    def follow(self, table: TableName, until: EventOrder | None = None) -> MirrorProgress:
         """Updates the mirror of a table as far as possible, or only up to the event at `until`.
 
         Raises:

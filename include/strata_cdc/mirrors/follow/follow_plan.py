@@ -11,7 +11,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
+    from strata_cdc.mirrors.follow.schema_events import EventOrder, SchemaEvent
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -52,7 +52,7 @@ class FollowStep(Struct, frozen=True):
         return "; ".join([*parts, *([reason] if reason else [])])
 
 
-def plan_follow(table: TableName, coming: Iterable[SchemaEvent], until: Order | None = None) -> list[FollowStep]:
+def plan_follow(table: TableName, coming: Iterable[SchemaEvent], until: EventOrder | None = None) -> list[FollowStep]:
     """The steps of a mirror from its position on.
 
     Args:

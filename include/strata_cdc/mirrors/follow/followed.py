@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.errors import ErrorFacts
     from strata_cdc.mirrors.follow.published import Published
-    from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvents
+    from strata_cdc.mirrors.follow.schema_events import EventOrder, SchemaEvents
     from strata_cdc.mirrors.limits import MirrorLimits
     from strata_cdc.mirrors.lock import MirrorLocks
     from strata_cdc.mirrors.modes import Mode
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import TableName
 
-    Follow = Callable[[TableName, Order | None], "MirrorProgress"]
+    Follow = Callable[[TableName, EventOrder | None], "MirrorProgress"]
     """Updates the mirror of a table, only up to an event if that is given."""
 
 

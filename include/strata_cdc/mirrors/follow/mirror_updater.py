@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.mirrors.changes import VersionRange
     from strata_cdc.mirrors.follow.followed import Follow, FollowedSource
-    from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
+    from strata_cdc.mirrors.follow.schema_events import EventOrder, SchemaEvent
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import TableName
 
@@ -51,7 +51,7 @@ class MirrorUpdater:
         followed: FollowedSource,
         follow: Follow,
         table: TableName,
-        until: Order | None,
+        until: EventOrder | None,
         lock: ExitStack,
         at_once: int = 1,
     ) -> None:

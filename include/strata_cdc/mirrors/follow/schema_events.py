@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.row_effects import RowEffect
 
 
-Order = tuple[int, int, int]
+EventOrder = tuple[int, int, int]
 """`seq`, number of the statement in the transaction, id of the version."""
 
 
 class SchemaEvent(Struct, frozen=True):
     """One event: a change of the table, a removal of rows, or the reason why its rows are not known from here on."""
 
-    order: Order
+    order: EventOrder
     change: TableChange | None = None
     removal: RowEffect | None = None
     lost: str | None = None
@@ -183,6 +183,6 @@ class SchemaEvents:
                 tables = tuple(name for name in self._of if database in ("", name.database))
                 self._lose(tables, (entry.seq, entry.statement_no, entry.version_id), entry.gap)
 
-    def _lose(self, tables: Sequence[TableName], order: Order, reason: str) -> None:
+    def _lose(self, tables: Sequence[TableName], order: EventOrder, reason: str) -> None:
         for table in tables:
             self._add(table, SchemaEvent(order, lost=reason))

@@ -10,7 +10,15 @@ from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import DdlError
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.ops.lineage.facts import CameFrom, Change, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
+from strata_cdc.ops.lineage.facts import (
+    CameFrom,
+    CheckFact,
+    Field,
+    LifecycleChange,
+    MadeVersion,
+    MirrorPart,
+    TableFacts,
+)
 from strata_cdc.quality.check_step.data_docs import read_judged
 from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
 from strata_cdc.schema.ddl.changes import RemoveRows, RowsGone
@@ -70,7 +78,7 @@ def describe_emptied(lake: str, report: PublishReport) -> list[MadeVersion]:
     plan = read_plan(run_folder(lake, report.source, report.run))
     executed = {interval.start: interval.gtid_executed for interval in plan.intervals}
     return [
-        MadeVersion(0, name, (), Change.TRUNCATE, None, executed.get(removal.interval, ""))
+        MadeVersion(0, name, (), LifecycleChange.TRUNCATE, None, executed.get(removal.interval, ""))
         for removal in plan.removed
         for name in _emptied(removal)
     ]

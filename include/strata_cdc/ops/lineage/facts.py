@@ -71,7 +71,7 @@ class MirrorPart(Struct, frozen=True):
     """Columns of the server's table, of one that was dumped."""
 
 
-class Change(StrEnum):
+class LifecycleChange(StrEnum):
     """What a statement did to a table."""
 
     CREATE = "CREATE"
@@ -90,7 +90,7 @@ class MadeVersion(Struct, frozen=True):
     table: TableName
     columns: tuple[Field, ...]
     """None of a table that is gone, or was emptied."""
-    change: Change | None
+    change: LifecycleChange | None
     """None where no statement made the version: a snapshot found the table."""
     former: TableName | None
     """What it was called before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata_cdc.ops.lineage.facts import Change, Field, MadeVersion
+from strata_cdc.ops.lineage.facts import Field, LifecycleChange, MadeVersion
 from strata_cdc.schema.history.entry_rows import stored_entries
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import VersionOrigin
@@ -57,14 +57,14 @@ def _columns(store: SchemaStore, entry: StoredEntry) -> tuple[Field, ...]:
     return tuple(Field(column.name, column.column_type, column.comment) for column in columns)
 
 
-def _change(entry: StoredEntry, made: set[tuple[int, TableName]]) -> Change | None:
+def _change(entry: StoredEntry, made: set[tuple[int, TableName]]) -> LifecycleChange | None:
     if entry.origin is not VersionOrigin.DDL:
         return None
     if entry.fingerprint is None:
-        return Change.DROP
+        return LifecycleChange.DROP
     if entry.renamed_from is not None:
-        return Change.RENAME
-    return Change.CREATE if (entry.version_id, entry.name) in made else Change.ALTER
+        return LifecycleChange.RENAME
+    return LifecycleChange.CREATE if (entry.version_id, entry.name) in made else LifecycleChange.ALTER
 
 
 def _made(store: SchemaStore, source: str, entries: Iterable[StoredEntry]) -> set[tuple[int, TableName]]:

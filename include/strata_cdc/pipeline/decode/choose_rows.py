@@ -18,10 +18,10 @@ from strata_cdc.errors import Usage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.pipeline.decode.decode_files import Step
+    from strata_cdc.pipeline.decode.decode_files import FileStep
 
 
-def choose_rows(steps: Iterator[Step], where: str) -> Iterator[Step]:
+def choose_rows(steps: Iterator[FileStep], where: str) -> Iterator[FileStep]:
     """The steps of decoding with those changes alone whose row fulfils a condition before or after.
 
     Raises:

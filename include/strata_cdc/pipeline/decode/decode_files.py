@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 
-Step = Decoded | Damage | Repeat | UndecidedRows
+FileStep = Decoded | Damage | Repeat | UndecidedRows
 """What decoding gives: rows, and why others are excluded."""
 
 
@@ -140,7 +140,7 @@ def decode_files(
     on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
     skip_corrupt: bool = False,
     plain: Mapping[str, PlainFile] | None = None,
-) -> Iterator[Step]:
+) -> Iterator[FileStep]:
     """The rows of tracked files, each by the version that was true for it.
 
     Args:
@@ -177,7 +177,7 @@ def decode_files(
 
 def decode_files_physically(
     paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
-) -> Iterator[Step]:
+) -> Iterator[FileStep]:
     """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
     state, request = _StreamState(), _DecodeRequest(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
@@ -226,7 +226,7 @@ def _has_come(binlog: BinlogFile, seen: Executed, end: int) -> bool:
     return builder.build() <= seen
 
 
-def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest) -> Iterator[Step]:
+def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest) -> Iterator[FileStep]:
     if not request.skip_corrupt:
         yield from _decode_once(binlog, state, request, binlog.first_event, len(binlog.buffer))
         return
@@ -238,7 +238,7 @@ def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeReques
 
 def _decode_once(
     binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int
-) -> Iterator[Step]:
+) -> Iterator[FileStep]:
     """The transactions between two offsets, but for those that have come before."""
     decode = _decode_transactions if request.skip_corrupt else _decode_bytes
     chain = chain_of(binlog, begin)
@@ -265,7 +265,7 @@ def _repeats(
     return ()
 
 
-def _pass_over(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, damage: Damage) -> Iterator[Step]:
+def _pass_over(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, damage: Damage) -> Iterator[FileStep]:
     gtid = damage.gtid
     if gtid is None or not state.seen.contains(gtid):
         seq = state.seq + 1

@@ -17,7 +17,7 @@ from strata_cdc.pipeline.decode.read_segment import read_landed_slice
 from strata_cdc.runs.run_folder import (
     PLAN,
     STAGED,
-    Decoded,
+    DecodedRun,
     FailedSlice,
     lacks_files,
     note_cleared,
@@ -180,11 +180,11 @@ def store_decoded(
     files: Iterable[StagedFile],
     failed: Iterable[FailedSlice] = (),
     choice: EngineChoice | None = None,
-) -> Decoded:
+) -> DecodedRun:
     """Stores what all tasks of a run returned, as `decoded.json`; from here on the run counts as decoded."""
     staged = tuple(sorted(files, key=lambda file: file.url))
     folder = Folder.open(run_url)
-    decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder), engine=choice)
+    decoded = DecodedRun(staged, tuple(failed), plan=plan_digest(folder), engine=choice)
     write_decoded(folder, decoded)
     if lacks_files(folder, decoded):
         # Another process that does the same run has published it meanwhile, and deleted the files.

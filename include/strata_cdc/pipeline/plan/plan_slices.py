@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from strata_cdc.changes.plan import plan_slices
+from strata_cdc.changes.plan import cut_slices
 from strata_cdc.errors import StatementFormatError
 from strata_cdc.landing.continuity import Continuity
 from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
@@ -245,7 +245,7 @@ class _Draft:
         owned = records_in_runs(stream, interval.after_seq + 1, interval.last_seq, self._is_alike(wanted))
         slices: list[Slice] = []
         for segment, records in groupby(owned, key=itemgetter(0)):
-            cut = plan_slices(
+            cut = cut_slices(
                 self._followed(counted.follow(placement.place(segment, line.follow(record for _, record in records)))),
                 lambda table, seq: self._history.at(table, AtSeq(seq)),
                 source=self._source.name,

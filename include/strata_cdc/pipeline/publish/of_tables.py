@@ -11,7 +11,7 @@ from strata_cdc.runs.verdict import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_folder import DecodedRun
     from strata_cdc.runs.specs import PlannedTable
     from strata_cdc.runs.verdict import Failure, IntervalVerdict, TableVerdict
     from strata_cdc.tables.write import StagedFile
@@ -23,7 +23,7 @@ _Key = tuple[int, str, str]
 class FilesOfTables:
     """The staged files of a run by interval and table, those that are judged and published and those put aside."""
 
-    def __init__(self, decoded: Decoded, intervals: Iterable[int]) -> None:
+    def __init__(self, decoded: DecodedRun, intervals: Iterable[int]) -> None:
         """Args:
         decoded: What was decoded.
         intervals: Starts of the run's intervals.

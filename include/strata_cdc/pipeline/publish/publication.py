@@ -15,7 +15,7 @@ from strata_cdc.pipeline.publish.report import PublishedTable, PublishReport, Ta
 from strata_cdc.quality.check_step.check_interval import unlogged_changes
 from strata_cdc.runs.run_folder import (
     DECODED,
-    Decoded,
+    DecodedRun,
     lacks_files,
     read_decoded,
     read_plan,
@@ -93,7 +93,7 @@ class Publication:
         self.plan = read_plan(self._folder)
         # Without slices there is nothing to decode or to judge, and the steps between were skipped.
         is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
-        self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
+        self._decoded = read_decoded(self._folder) if is_decoded else DecodedRun(())
         refuse_other_plan(self._folder, self._decoded)
         self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
         self._files = FilesOfTables(self._decoded, (interval.start for interval in self.plan.intervals))

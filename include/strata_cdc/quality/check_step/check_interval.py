@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.files.storage import Folder
     from strata_cdc.quality.checks.before_after import Firsts
-    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_folder import DecodedRun
     from strata_cdc.runs.run_past import RunPast
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.runs.specs import Interval, StatementLogged
@@ -191,7 +191,7 @@ class _DecodedRun(Struct, frozen=True):
     lake: str
     folder: Folder
     plan: RunPlan
-    decoded: Decoded
+    decoded: DecodedRun
 
     @classmethod
     def from_folder(cls, lake: str, source: str, run: str) -> _DecodedRun:
@@ -324,7 +324,7 @@ def _damaged(engine: PassEngine, subject: TableSubject) -> list[tuple[str, str]]
     return [(file.url, damage) for file in subject.files if (damage := profiles[file.url].damage) is not None]
 
 
-def _undecoded(decoded: Decoded, interval: Interval) -> list[Failure]:
+def _undecoded(decoded: DecodedRun, interval: Interval) -> list[Failure]:
     """Tables of which a slice cannot be decoded: none of their rows of the interval are published."""
     return [
         Failure(
@@ -347,7 +347,7 @@ def spark_url(url: str) -> str:
 
 
 def _subjects(
-    plan: RunPlan, interval: Interval, decoded: Decoded, checking: Checking, past: RunPast
+    plan: RunPlan, interval: Interval, decoded: DecodedRun, checking: Checking, past: RunPast
 ) -> list[TableSubject]:
     """What is judged of an interval: its tables that were decoded whole, each with the versions of its own."""
     definitions: dict[tuple[str, str], dict[int, TableDefinition]] = {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.quality.checks.before_after import Firsts
     from strata_cdc.quality.checks.profile import FileProfile
     from strata_cdc.quality.checks.subject import TableSubject
-    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_folder import DecodedRun
     from strata_cdc.runs.run_past import EarlierTable, RunPast
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.tables.port import Output
@@ -77,7 +77,7 @@ class EarlierComparison:
         self,
         lake: str,
         plan: RunPlan,
-        decoded: Decoded,
+        decoded: DecodedRun,
         past: RunPast,
         subjects: Mapping[int, Sequence[TableSubject]],
         output: Output = OUTPUT,

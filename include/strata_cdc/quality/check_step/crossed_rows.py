@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.errors import Location
-    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_folder import DecodedRun
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.runs.specs import Interval
 
 
-def crossed_rows(plan: RunPlan, interval: Interval, decoded: Decoded) -> Iterator[Failure]:
+def crossed_rows(plan: RunPlan, interval: Interval, decoded: DecodedRun) -> Iterator[Failure]:
     """The rows of an interval that lie across a DDL. Of a binlog they are all in quarantine; of a TiCDC sink they are
     published where they are exact.
 
@@ -41,7 +41,7 @@ def crossed_rows(plan: RunPlan, interval: Interval, decoded: Decoded) -> Iterato
             yield _warning(full_name(total.database, total.table), total.rows, total.crossing, total.row)
 
 
-def _of_binlog(decoded: Decoded, interval: Interval) -> Iterator[Failure]:
+def _of_binlog(decoded: DecodedRun, interval: Interval) -> Iterator[Failure]:
     rows = Counter[tuple[str, Crossing]]()
     first: dict[tuple[str, Crossing], Location] = {}
     for file in sorted(decoded.unreadable(interval.start), key=lambda file: file.min_seq):

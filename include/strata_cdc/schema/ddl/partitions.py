@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata_cdc.schema.ddl.cursor import STRINGS, TokenCursor
 from strata_cdc.schema.ddl.lexer import NUMBER
-from strata_cdc.schema.model.partitions import Function, Partition, Partitioning, Value
+from strata_cdc.schema.model.partitions import BorderValue, Function, Partition, Partitioning
 from strata_cdc.schema.model.time_zones import offset_of
 
 if TYPE_CHECKING:
@@ -207,15 +207,15 @@ def _definition(cursor: TokenCursor) -> Partition:
     name = cursor.name()
     cursor.expect("VALUES")
     if cursor.take_all("LESS", "THAN"):
-        below: tuple[Value, ...] = (None,) if cursor.accept("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
+        below: tuple[BorderValue, ...] = (None,) if cursor.accept("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
         return Partition(name, below=below)
     cursor.expect("IN")
     return Partition(name, values=_list(cursor))
 
 
-def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
+def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[BorderValue, ...]:
     cursor.expect("(")
-    values: list[Value] = []
+    values: list[BorderValue] = []
     while True:
         values.append(None if cursor.accept(maximum) else _value(cursor))
         if not cursor.accept(","):
@@ -224,7 +224,7 @@ def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
     return tuple(values)
 
 
-def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
+def _list(cursor: TokenCursor) -> tuple[tuple[BorderValue, ...], ...]:
     if cursor.ahead(1) != "(":
         return tuple((value,) for value in _tuple(cursor))
     cursor.expect("(")
@@ -235,7 +235,7 @@ def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
     return tuple(tuples)
 
 
-def _value(cursor: TokenCursor) -> Value:
+def _value(cursor: TokenCursor) -> BorderValue:
     if cursor.word in {"YEAR", "TO_DAYS", "UNIX_TIMESTAMP"} and cursor.ahead(1) == "(":
         function = cursor.value().upper()
         cursor.expect("(")
@@ -251,7 +251,7 @@ def _value(cursor: TokenCursor) -> Value:
     return _whole(cursor, sign * int(text))
 
 
-def _whole(cursor: TokenCursor, value: Value) -> Value:
+def _whole(cursor: TokenCursor, value: BorderValue) -> BorderValue:
     if cursor.word not in {",", ")"}:
         cursor.fail("expected a plain value of a partition")
     return value

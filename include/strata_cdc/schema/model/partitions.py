@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from strata_cdc.schema.model.folding import fold_name
 
-Value = int | str | None
+BorderValue = int | str | None
 """A literal: a number, a text, or NULL."""
 NULL_STAYS: Final = "no list has NULL any more, and the server may keep such rows in any partition"
 """With LIST of an expression, MySQL 9.7 and MariaDB 11.8 keep them; with LIST COLUMNS they drop them."""
@@ -31,9 +31,9 @@ class Partition(Struct, frozen=True):
     """One partition."""
 
     name: str
-    below: tuple[Value, ...] = ()
+    below: tuple[BorderValue, ...] = ()
     """RANGE: all rows are below this, column by column; NULL stands for MAXVALUE."""
-    values: tuple[tuple[Value, ...], ...] = ()
+    values: tuple[tuple[BorderValue, ...], ...] = ()
     """LIST: the values of its rows, including NULL if NULL is written."""
 
 
