@@ -60,6 +60,8 @@ column), the numbers of labels with the same text as another number, and the byt
 charset's usual form (`0xED40`).
 """
 
+_ROW_FIELD_NAMES: Final = [field.name for field in ROW_FIELDS]
+
 
 def arrow_type(column: Column) -> pa.DataType:
     """The type of a column in Arrow, Parquet and Delta, by the column's exact MySQL type.
@@ -158,6 +160,45 @@ def change_schema(definition: TableDefinition) -> pa.Schema:
     """
     images = image_fields(definition)
     return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
+
+
+class ChangeColumns:
+    """The columns of a batch of changes, by their position: a column of the table may have the name of any other."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch whose columns are as in `change_schema`."""
+        self._batch = batch
+        self._own: int = batch.num_columns - len(ROW_FIELDS) - 1
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the table's own columns."""
+        names: list[str] = self._batch.schema.names[: self._own]
+        return names
+
+    @property
+    def own(self) -> list[pa.Array]:
+        """The table's own columns, which are the image after the change."""
+        columns: list[pa.Array] = self._batch.columns[: self._own]
+        return columns
+
+    @property
+    def before(self) -> pa.StructArray:
+        """The image before the change; its fields have the same names."""
+        return self._batch.column(self._own)
+
+    def index(self, name: str) -> int:
+        """The index of a column of `ROW_FIELDS`."""
+        return self._own + 1 + _ROW_FIELD_NAMES.index(name)
+
+    def fact(self, name: str) -> pa.Array:
+        """A column of `ROW_FIELDS`."""
+        return self._batch.column(self.index(name))
+
+    @property
+    def facts(self) -> dict[str, pa.Array]:
+        """All columns of `ROW_FIELDS`, in their order."""
+        return dict(zip(_ROW_FIELD_NAMES, self._batch.columns[self._own + 1 :], strict=True))
 
 
 def image_fields(definition: TableDefinition) -> list[pa.Field]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.json_columns import texts_of
 from strata_cdc.changes.lines import LineColumn
 from strata_cdc.changes.texts import Constants
@@ -50,19 +50,18 @@ class ImageTexts:
 
         The batch must have the definition with which this object was made. The text `following` comes after the images.
         """
-        own = batch.num_columns - len(ROW_FIELDS) - 1
-        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
-        if any(facts[name].null_count < batch.num_rows for name in ("_missing", "_invalid")):
+        columns = ChangeColumns(batch)
+        if any(columns.fact(name).null_count < batch.num_rows for name in ("_missing", "_invalid")):
             return None
-        ops = pc.index_in(facts["_op"], _OPS).to_numpy().astype(np.int64)
-        names = batch.schema.names[:own]
+        ops = pc.index_in(columns.fact("_op"), _OPS).to_numpy().astype(np.int64)
+        names = columns.names
         opened = (
             b',%b,"op":"insert","before":null,"after":{' % self._table,
             b',%b,"op":"update","before":{' % self._table,
             b',%b,"op":"delete","before":{' % self._table,
         )
-        before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
-        after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
+        before, closing = self._image(names, columns.before.flatten, ops != _INSERT)
+        after, closed = self._image(names, lambda: columns.own, ops != _DELETE)
         return [
             LineColumn(Constants(opened), ops),
             *before,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.schema.model.types import INTEGERS, SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
@@ -70,11 +70,9 @@ class TableLines:
 
     def objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         """The same, before they are written as text."""
-        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[-len(ROW_FIELDS) :], strict=True))
-        ops = facts["_op"].to_pylist()
-        befores, afters, diffs = self.images(batch)
-        columns = (facts[name].to_pylist() for name in ("_gtid", "_seq", "_row"))
-        for gtid, seq, row, op, old, new, diff in zip(*columns, ops, befores, afters, diffs, strict=True):
+        columns = ChangeColumns(batch)
+        facts = (columns.fact(name).to_pylist() for name in ("_gtid", "_seq", "_row", "_op"))
+        for gtid, seq, row, op, old, new, diff in zip(*facts, *self.images(batch), strict=True):
             line = {"gtid": gtid, "seq": seq, "row": row, "database": self._table.database, "table": self._table.table}
             line |= {"op": op, "before": old, "after": new}
             if diff:
@@ -91,14 +89,12 @@ class TableLines:
             values: The functions that convert each column's values, by the column's name; None: to JSON values.
         """
         values = self._values if values is None else values
-        own = batch.num_columns - len(ROW_FIELDS) - 1
-        names, before = batch.schema.names[:own], batch.column(own)
-        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
-        ops = facts["_op"].to_pylist()
-        afters = _images(values, names, batch.columns[:own], [op != "delete" for op in ops])
-        befores = _images(values, names, before.flatten(), [op != "insert" for op in ops])
-        _leave_out(befores, afters, facts)
-        return befores, afters, self._diffs(afters, facts["_invalid"])
+        columns = ChangeColumns(batch)
+        names, ops = columns.names, columns.fact("_op").to_pylist()
+        afters = _images(values, names, columns.own, [op != "delete" for op in ops])
+        befores = _images(values, names, columns.before.flatten(), [op != "insert" for op in ops])
+        _leave_out(befores, afters, columns)
+        return befores, afters, self._diffs(afters, columns.fact("_invalid"))
 
     def _diffs(self, afters: list[dict[str, Any] | None], invalid: pa.Array) -> list[dict[str, str]]:
         """Per row the changes of documents that the log does not have; these are excluded from the image."""
@@ -121,13 +117,13 @@ def _images(
 
 
 def _leave_out(
-    befores: list[dict[str, Any] | None], afters: list[dict[str, Any] | None], facts: dict[str, pa.Array]
+    befores: list[dict[str, Any] | None], afters: list[dict[str, Any] | None], columns: ChangeColumns
 ) -> None:
     """Removes the columns that a partial image lacks, and inserts the text of invalid dates. A label whose number is
     noted stays unchanged."""
-    for at, name in _entries(facts["_missing"]):
+    for at, name in _entries(columns.fact("_missing")):
         _set(befores[at], afters[at], name, None)
-    for at, (name, text) in _entries(facts["_invalid"]):
+    for at, (name, text) in _entries(columns.fact("_invalid")):
         _set(befores[at], afters[at], name, text)
 
 

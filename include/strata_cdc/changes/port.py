@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 if TYPE_CHECKING:
@@ -107,12 +108,9 @@ Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
     """A copy of an error with the position of the first row."""
     placed = type(error)(error.message, remedy=error.remedy, table=error.table, commit_ts=error.commit_ts)
-    names = rows.schema.names
-    first = {
-        name: rows.column(len(names) - 1 - names[::-1].index(name))[0].as_py()
-        for name in ("_gtid", "_binlog_file", "_binlog_pos")
-    }
-    placed = placed.located(gtid=first["_gtid"], file=first["_binlog_file"], offset=first["_binlog_pos"])
+    columns = ChangeColumns(rows)
+    gtid, file, offset = (columns.fact(name)[0].as_py() for name in ("_gtid", "_binlog_file", "_binlog_pos"))
+    placed = placed.located(gtid=gtid, file=file, offset=offset)
     return placed.across(error.crossing)
 
 

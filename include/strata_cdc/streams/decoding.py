@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, Watermark
 from strata_cdc.errors import StrataError
 from strata_cdc.streams.unreadable import UnreadableRows
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from strata_cdc.streams.port import ChosenTransactions
     from strata_cdc.streams.positions import Mask
 
-_FACTS: Final = [field.name for field in ROW_FIELDS]
 _END: Final = 1 << 62
 _NOWHERE: Final = (_END, 0)
 """After all transactions and rows."""
@@ -252,8 +251,8 @@ def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Pa
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
-    """A column of numbers among those that every change has; a column of the table may have the same name."""
-    column = batch.column(batch.num_columns - len(_FACTS) + _FACTS.index(name))
+    """A column of numbers among those that every change has."""
+    column = ChangeColumns(batch).fact(name)
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 

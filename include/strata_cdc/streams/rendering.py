@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.streams.events import Commit, RowChange, UnreadableChange
 
@@ -53,10 +53,10 @@ class Rendering:
     def _changes(
         self, batch: ChangeBatch, transactions: Mapping[int, StreamTransaction]
     ) -> Iterator[tuple[int, int, RowChange]]:
-        facts = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
-        befores, afters, diffs = self._table(batch).images(batch.batch, _as_python(batch.definition))
-        columns = (facts[name].to_pylist() for name in ("_seq", "_row", "_op"))
-        for seq, row, op, before, after, diff in zip(*columns, befores, afters, diffs, strict=True):
+        columns = ChangeColumns(batch.batch)
+        facts = (columns.fact(name).to_pylist() for name in ("_seq", "_row", "_op"))
+        images = self._table(batch).images(batch.batch, _as_python(batch.definition))
+        for seq, row, op, before, after, diff in zip(*facts, *images, strict=True):
             yield (
                 seq,
                 row,

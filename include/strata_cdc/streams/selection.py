@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS
+from strata_cdc.changes.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS, ChangeColumns
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.streams.decoding import StreamBatch, row_seqs
 from strata_cdc.streams.unreadable import UnreadableRows
@@ -74,16 +74,15 @@ def _parted(
 
 def with_columns(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:
     """Returns a batch with some of its columns (names in lower case), as if the others had never been decoded."""
-    rows = batch.batch
-    own = rows.num_columns - len(ROW_FIELDS) - 1
-    kept = [at for at in range(own) if rows.schema.field(at).name.casefold() in columns]
-    names = {rows.schema.field(at).name for at in kept}
+    rows, parts = batch.batch, ChangeColumns(batch.batch)
+    kept = [at for at, name in enumerate(parts.names) if name.casefold() in columns]
     image = [rows.schema.field(at) for at in kept]
-    before, parts = rows.column(own), rows.column(own).flatten()
+    names = {field.name for field in image}
+    before, befores = parts.before, parts.before.flatten()
     images: pa.Array = pa.array([{}] * rows.num_rows, pa.struct([]))
     if kept:
-        images = pa.StructArray.from_arrays([parts[at] for at in kept], fields=image, mask=before.is_null())
-    facts = dict(zip((field.name for field in ROW_FIELDS), rows.columns[own + 1 :], strict=True))
+        images = pa.StructArray.from_arrays([befores[at] for at in kept], fields=image, mask=before.is_null())
+    facts = parts.facts
     facts["_missing"] = _named(facts["_missing"], MISSING, str, names)
     facts["_invalid"] = _named(facts["_invalid"], INVALID, lambda entry: str(entry[0]), names)
     schema = pa.schema([*image, pa.field(BEFORE, pa.struct(image)), *ROW_FIELDS])

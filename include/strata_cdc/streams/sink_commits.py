@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import VALUE_FAULTS, ChangeBatch, Hole, QuarantinedRows, SchemaChange
 from strata_cdc.errors import SchemaMismatchError, StreamHoleError
 from strata_cdc.schema.model.definition import TableDefinition, TableName, definition_from_json
 from strata_cdc.streams.selection import with_columns
-from strata_cdc.ticdc.landed_rows import row_column
 from strata_cdc.ticdc.windows import CommitWindow
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SinkCommits:
             return
         definition = self._definition(segment.contents.definitions[part.definition])
         for batch in segment.batches(part):
-            begin, end = np.searchsorted(row_column(batch, "_seq").to_numpy(), [first, last + 1]).tolist()
+            begin, end = np.searchsorted(ChangeColumns(batch).fact("_seq").to_numpy(), [first, last + 1]).tolist()
             if begin < end:
                 yield self._decoded(part, table, definition, batch.slice(begin, end - begin))
 
@@ -81,7 +81,8 @@ class SinkCommits:
     ) -> Decoded:
         columns, error = self._wanted.columns, part.error
         # A part may have several versions with one definition, but none of its batches has: they are landed so.
-        version = None if error else self._versions.lookup(table, row_column(rows, "_seq")[0].as_py()).version_id
+        first_seq = ChangeColumns(rows).fact("_seq")[0].as_py()
+        version = None if error else self._versions.lookup(table, first_seq).version_id
         changes = ChangeBatch(table, version, definition, rows)
         changes = changes if columns is None else with_columns(changes, columns)
         if error is None:

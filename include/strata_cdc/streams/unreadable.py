@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.arrow import BEFORE, ChangeColumns
 from strata_cdc.changes.port import VALUE_FAULTS, ChangeBatch, placed
 from strata_cdc.errors import UndecodableTextError, UnreadableValueError
 from strata_cdc.schema.model.types import LABELLED, parse_column_type
@@ -145,13 +145,12 @@ class UnreadableRows(Struct, frozen=True):
             values: How to convert each column's values, by the column's name; None: as in JSON.
         """
         whole = ("", "") if self.aside is None else (type(self.aside).__name__, self.aside.message)
-        own = self.batch.columns[-len(ROW_FIELDS) :]
-        facts = dict(zip((field.name for field in ROW_FIELDS), own, strict=True))
+        columns = ChangeColumns(self.batch)
         names = ("_seq", "_row", "_op", "_invalid", "_binlog_file", "_binlog_pos")
-        columns = (facts[name].to_pylist() for name in names)
+        facts = (columns.fact(name).to_pylist() for name in names)
         images = zip(*lines.images(self.batch, values), self.faults.to_pylist(), strict=True)
         for (before, after, diffs, faults), (seq, row, op, invalid, file, offset) in zip(
-            images, zip(*columns, strict=True), strict=True
+            images, zip(*facts, strict=True), strict=True
         ):
             unreadable = tuple(self._value(fault, dict(invalid)) for fault in faults)
             for value in unreadable:

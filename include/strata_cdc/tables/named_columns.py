@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.arrow import BEFORE, ChangeColumns
 from strata_cdc.tables.layout import column_name
 
 
@@ -15,13 +15,11 @@ def published(batch: pa.RecordBatch) -> pa.RecordBatch:
     Args:
         batch: Decoded rows: the table's own columns, `_before`, `ROW_FIELDS`.
     """
-    own = batch.num_columns - len(ROW_FIELDS) - 1
-    names = batch.schema.names
-    renamed = [column_name(name) for name in names[:own]]
-    if renamed == names[:own]:
+    parts = ChangeColumns(batch)
+    renamed = [column_name(name) for name in parts.names]
+    if renamed == parts.names:
         return batch
-    before = batch.column(own)
+    before, facts = parts.before, parts.facts
     children = [before.field(at) for at in range(before.type.num_fields)]
     image = pa.StructArray.from_arrays(children, renamed, mask=before.is_null())
-    columns = [*batch.columns[:own], image, *batch.columns[own + 1 :]]
-    return pa.RecordBatch.from_arrays(columns, [*renamed, BEFORE, *names[own + 1 :]])
+    return pa.RecordBatch.from_arrays([*parts.own, image, *facts.values()], [*renamed, BEFORE, *facts])

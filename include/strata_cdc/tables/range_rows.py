@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from strata_cdc.arrow_columns import repeated_text
-from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS, image_fields
+from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS, ChangeColumns, image_fields
 from strata_cdc.errors import Usage
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.common_types import common_type
@@ -67,15 +67,13 @@ def in_range_columns(change: ChangeBatch, source: str, schema: pa.Schema) -> pa.
             definition lacks is NULL.
     """
     batch = published(change.batch)
-    first_fact = batch.num_columns - len(ROW_FIELDS)
-    own = dict(zip(map(fold_name, batch.schema.names[: first_fact - 1]), batch.columns, strict=False))
-    before = batch.column(first_fact - 1)
-    facts = dict(zip(batch.schema.names[first_fact:], batch.columns[first_fact:], strict=True))
-    facts[SOURCE] = repeated_text(source, batch.num_rows)
+    parts = ChangeColumns(batch)
+    own = dict(zip(map(fold_name, parts.names), parts.own, strict=True))
+    facts = {**parts.facts, SOURCE: repeated_text(source, batch.num_rows)}
     columns = []
     for field in schema:
         if field.name == BEFORE:
-            columns.append(_images(before, field.type))
+            columns.append(_images(parts.before, field.type))
         elif field.name in facts:
             columns.append(_as_type(facts[field.name], field.type))
         else:

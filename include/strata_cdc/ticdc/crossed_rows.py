@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import Crossing, Location
 from strata_cdc.schema.model.quadrants import DdlKind
-from strata_cdc.ticdc.landed_rows import CrossedRows, SegmentRows, row_column
+from strata_cdc.ticdc.landed_rows import CrossedRows, SegmentRows
 from strata_cdc.ticdc.landed_slice import has_rows, segment_at
 from strata_cdc.ticdc.quadrants import Translation
 
@@ -59,8 +60,9 @@ def _by_file(
     rows."""
     batch = decoded.batch if isinstance(decoded, ChangeBatch) else decoded.rows
     valid = decoded.version_id if isinstance(decoded, ChangeBatch) else None
-    paths, seqs = row_column(batch, "_binlog_file"), row_column(batch, "_seq").to_numpy()
-    numbers = row_column(batch, "_binlog_pos").to_numpy()
+    columns = ChangeColumns(batch)
+    paths, seqs = columns.fact("_binlog_file"), columns.fact("_seq").to_numpy()
+    numbers = columns.fact("_binlog_pos").to_numpy()
     for path in paths.unique().to_pylist():
         if written[path].number != valid:
             mine = pc.equal(paths, path).to_numpy(zero_copy_only=False)

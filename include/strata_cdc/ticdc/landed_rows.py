@@ -19,7 +19,6 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata_cdc.binlog.events.index import SUFFIX, check_index
-from strata_cdc.changes.arrow import ROW_FIELDS
 from strata_cdc.errors import DamagedFileError, DamagedIndexError, ErrorFacts, Location, StoreFormatError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
@@ -41,7 +40,6 @@ MAGIC: Final = b"strata rows 1\n"
 FORMAT: Final = 1
 COMMITS: Final = "commits"
 """Begins the name of the file in which positions of a sink's commits are, as a server's binlog files have names."""
-_FIELD_NAMES: Final = [field.name for field in ROW_FIELDS]
 _TAIL: Final = struct.Struct("<QI")
 """Bytes of the contents, and their CRC-32."""
 _REMEDY: Final = "Restore the segment from a backup of the lake: nothing else has its rows if the sink's files expired."
@@ -177,11 +175,6 @@ class SegmentContents(Struct, frozen=True):
     steps: LandedSteps | None = None
     """None: it was landed before timestamps were kept."""
     format: int = FORMAT
-
-
-def row_column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column of `ROW_FIELDS`; a column of the table may have its name."""
-    return batch.column(batch.num_columns - len(ROW_FIELDS) + _FIELD_NAMES.index(name))
 
 
 def encode_part(batches: Sequence[pa.RecordBatch]) -> bytes:

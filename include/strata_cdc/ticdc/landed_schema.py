@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.schema.model.quadrants import DdlKind
-from strata_cdc.ticdc.landed_rows import LandedSchemaChange, LandedTable, row_column
+from strata_cdc.ticdc.landed_rows import LandedSchemaChange, LandedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +57,7 @@ class SchemaLog:
         states: dict[int, dict[int, SinkVersion]] = defaultdict(dict)
         for decoded in window.rows:
             if isinstance(decoded, ChangeBatch) and decoded.version_id is not None:
-                seq = row_column(decoded.batch, "_seq")[0].as_py()
+                seq = ChangeColumns(decoded.batch).fact("_seq")[0].as_py()
                 states[seq][decoded.version_id] = self._numbered[decoded.version_id]
         for seq, number in sorted([*ddl, *((seq, 0) for seq in states)]):
             if number:

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows, placed
 from strata_cdc.errors import SchemaMismatchError
 from strata_cdc.files.storage import Folder
 from strata_cdc.landing.landed import LandedSegment
 from strata_cdc.schema.model.definition import definition_from_json
-from strata_cdc.ticdc.landed_rows import SegmentRows, row_column
+from strata_cdc.ticdc.landed_rows import SegmentRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def _rows(
 ) -> Iterator[ChangeBatch | QuarantinedRows]:
     definition = definition_from_json(rows.contents.definitions[part.definition])
     for batch in rows.batches(part):
-        seqs = row_column(batch, "_seq").to_numpy()
+        seqs = ChangeColumns(batch).fact("_seq").to_numpy()
         begin, end = (int(at) for at in np.searchsorted(seqs, (first, last + 1), side="left"))
         if begin == end:
             continue
@@ -112,7 +113,6 @@ def _rows(
 
 def _numbered(batch: pa.RecordBatch, version: int) -> pa.RecordBatch:
     """Rows with the store's id of their version."""
-    at = batch.schema.names[::-1].index("_schema_version")
     columns = batch.columns
-    columns[len(columns) - 1 - at] = repeated_number(version, batch.num_rows, pa.int64())
+    columns[ChangeColumns(batch).index("_schema_version")] = repeated_number(version, batch.num_rows, pa.int64())
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from strata_cdc.binlog.bytes.segment import SegmentFile, SegmentForm, SegmentName, publish_file, storage_errors
 from strata_cdc.binlog.events.batch import TransactionBatch
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.files.storage import TEMPORARY_SUFFIX
 from strata_cdc.landing.recent import note_segment
@@ -31,7 +32,6 @@ from strata_cdc.ticdc.landed_rows import (
     encode_contents,
     encode_part,
     encode_steps,
-    row_column,
 )
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class SegmentWriter:
             if not isinstance(decoded, ChangeBatch | QuarantinedRows):
                 continue
             batch = self._hold(decoded)
-            seqs = row_column(batch, "_seq").to_numpy() - first
+            seqs = ChangeColumns(batch).fact("_seq").to_numpy() - first
             weights += np.bincount(seqs, minlength=count) * (batch.nbytes / max(1, batch.num_rows))
             rows.append(seqs)
             number = self._commits.tables.setdefault(
@@ -218,8 +218,8 @@ class SegmentWriter:
                     database,
                     table,
                     self._definitions.setdefault(definition, len(self._definitions)),
-                    min(row_column(batch, "_seq")[0].as_py() for batch in batches),
-                    max(row_column(batch, "_seq")[-1].as_py() for batch in batches),
+                    min(ChangeColumns(batch).fact("_seq")[0].as_py() for batch in batches),
+                    max(ChangeColumns(batch).fact("_seq")[-1].as_py() for batch in batches),
                     sum(batch.num_rows for batch in batches),
                     self._errors.get((TableName(database, table), reason)),
                 )

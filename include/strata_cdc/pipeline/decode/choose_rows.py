@@ -10,7 +10,7 @@ import pyarrow.compute as pc  # noqa: TID253  see above
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.arrow import BEFORE, ChangeColumns
 from strata_cdc.changes.port import ChangeBatch, Watermark
 from strata_cdc.dialects.conditions.condition import Condition, check_condition, parse
 from strata_cdc.errors import Usage
@@ -66,7 +66,7 @@ class _Chooser:
         condition = self._conditions[key]
         holds, doubtful = _judged(step.batch, condition)
         first = pc.index(doubtful, value=True).as_py()
-        seqs = step.batch.column(_index(step.batch, "_seq"))
+        seqs = ChangeColumns(step.batch).fact("_seq")
         if first >= 0 and self._fault is None:
             self._fault = _Fault(seqs[first].as_py(), _unknown(step, condition, first))
         if self._fault is not None:
@@ -85,11 +85,10 @@ class _Chooser:
 
 def _judged(batch: pa.RecordBatch, condition: Condition) -> tuple[pa.Array, pa.Array]:
     """For each change: whether the condition holds before or after it, and whether that is unknown."""
-    own = batch.num_columns - len(ROW_FIELDS) - 1
-    names = batch.schema.names[:own]
-    op = batch.column(_index(batch, "_op"))
-    befores = dict(zip(names, batch.column(own).flatten(), strict=True))
-    afters = dict(zip(names, batch.columns[:own], strict=True))
+    columns = ChangeColumns(batch)
+    op = columns.fact("_op")
+    befores = dict(zip(columns.names, columns.before.flatten(), strict=True))
+    afters = dict(zip(columns.names, columns.own, strict=True))
     unknown_after, unknown_before = _no(batch), _no(batch)
     for name in sorted(condition.columns):
         lacks_after, lacks_before = (_listed(batch, "_missing", f"{image}{name}") for image in ("", f"{BEFORE}."))
@@ -115,14 +114,9 @@ def _no(batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat(pa.scalar(value=False), batch.num_rows)
 
 
-def _index(batch: pa.RecordBatch, name: str) -> int:
-    """The index of one of our columns: after the table's own columns, which may have the same name."""
-    return int(batch.num_columns) - len(ROW_FIELDS) + [field.name for field in ROW_FIELDS].index(name)
-
-
 def _listed(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
     """Whether a row's list (or map) has a name."""
-    values = batch.column(_index(batch, column))
+    values = ChangeColumns(batch).fact(column)
     if values.null_count == len(values):
         return _no(batch)
     rows = ([key for key, _ in row] if column == "_invalid" and row else row for row in values.to_pylist())
@@ -134,7 +128,7 @@ def _unknown(step: ChangeBatch, condition: Condition, at: int) -> Usage:
     return Usage(
         f"`{condition.text}` is neither true nor false for a change: the binlog has no value of {columns} to compare",
         table=str(step.table),
-        gtid=step.batch.column(_index(step.batch, "_gtid"))[at].as_py(),
+        gtid=ChangeColumns(step.batch).fact("_gtid")[at].as_py(),
         remedy="Give a condition about other columns. Partial images (binlog_row_image) lack columns, and zero dates "
         "have no value.",
     )

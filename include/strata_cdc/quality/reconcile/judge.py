@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.changes.arrow import BEFORE, ChangeColumns
 from strata_cdc.changes.binlog_changes import changes_of_table
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import UndecodableTextError, UnreadableValueError
@@ -88,19 +88,16 @@ def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]
     own = [fold_name(column.name) for column in definition.columns]
     ordinals = [own.index(fold_name(name)) for name in key]
     names = [column_name(definition.columns[at].name) for at in ordinals]
-    befores, op, invalid = (
-        batch.column(len(own)).flatten(),
-        batch.column(len(own) + 1),
-        batch.column(batch.num_columns - 1),
-    )
+    parts = ChangeColumns(batch)
+    afters, befores, invalid = parts.own, parts.before.flatten(), parts.fact("_invalid")
     texts = [name for name in exact_names(definition, names) if name not in names]
     for columns, prefix, without in (
-        ([batch.column(at) for at in ordinals], "", "delete"),
+        ([afters[at] for at in ordinals], "", "delete"),
         ([befores[at] for at in ordinals], f"{BEFORE}.", "insert"),
     ):
         beside = opened(pa.chunked_array([invalid]), texts, batch.num_rows, prefix)
         keys = pa.Table.from_arrays([*columns, *beside.values()], names=[*names, *texts])
-        keys = keys.filter(pc.not_equal(op, without))
+        keys = keys.filter(pc.not_equal(parts.fact("_op"), without))
         # A partial image after it may lack its key, which it has kept; in a table without one any value may be NULL.
         yield with_all(keys, [*names, *texts]) if definition.primary_key else keys
 
