@@ -35,7 +35,7 @@ def follows(record: TransactionRecord, before: TransactionRecord) -> bool:
     """Whether nothing can be between two landed transactions of one server: they are adjacent, or the later transaction
     is the first of its file. Files without transactions may be between their files; such files do not land."""
     if record.binlog_file == before.binlog_file:
-        return record.binlog_pos == before.binlog_pos + before.end - before.begin
+        return record.binlog_pos == before.server_end
     # A segment begins with the head of its file, so the first transaction of the file has the same offset in both.
     is_first = record.begin == record.binlog_pos
     return is_first and BinlogPosition.from_offset(record.binlog_file, 0) > BinlogPosition.from_offset(

@@ -107,7 +107,7 @@ class LastTransaction(Struct, frozen=True):
             file.seek(record.begin)
             head = file.read(min(record.end - record.begin, _PROOF_BYTES))
         begin = BinlogPosition.from_offset(summary.binlog_file, record.binlog_pos)
-        end = BinlogPosition.from_offset(summary.binlog_file, record.binlog_pos + record.end - record.begin)
+        end = BinlogPosition.from_offset(summary.binlog_file, record.server_end)
         return cls(summary.server_uuid, record.gtid, begin, end, head, format_event)
 
     @classmethod
@@ -117,7 +117,7 @@ class LastTransaction(Struct, frozen=True):
         size = min(record.end - record.begin, _LIVE_PROOF_BYTES)
         head = item.bytes().buffer[record.begin : record.begin + size].tobytes()
         begin = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos)
-        end = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos + record.end - record.begin)
+        end = BinlogPosition.from_offset(record.binlog_file, record.server_end)
         return cls(server_uuid, record.gtid, begin, end, head)
 
     def is_of(self, server: ServerState) -> bool:

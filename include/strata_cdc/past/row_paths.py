@@ -17,6 +17,7 @@ from strata_cdc.past.change_filters import KeyFilter
 from strata_cdc.past.key_images import key_images
 from strata_cdc.past.key_texts import KeyValues, as_compared, has_spellings, texts_of_values
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.shell_words import table_word
 from strata_cdc.schema.model.definition import KeyKind
 from strata_cdc.schema.model.folding import fold_name
@@ -36,8 +37,7 @@ Key = tuple[str, ...]
 RowOrder = tuple[int, int]
 """`_seq` and `_row` of a change; a row of -1 is before the changes of the transaction."""
 
-_AFTER_ALL: Final = (1 << 62, 0)
-_LAST_ROW: Final = 1 << 62
+_AFTER_CHANGES: Final = (AFTER_ALL, 0)
 MOST_KEYS: Final = 200
 """Keys under which the rows of one key are followed."""
 
@@ -154,7 +154,7 @@ class RowPaths(Struct, frozen=True):
     def row_at_end(self) -> int | None:
         """The row that has the key at the end of the timeline; None if there is none, as far as the log shows."""
         segments = (segment for key in self.spellings for segment in self.segments.get(key, ()))
-        return next((row for _, last, row in segments if last == _AFTER_ALL), None)
+        return next((row for _, last, row in segments if last == _AFTER_CHANGES), None)
 
 
 def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, key: Key) -> RowPaths:
@@ -199,7 +199,7 @@ def _walked(
                     if before != after:
                         walk.add_change(order, before, after)
         elif isinstance(part, UnknownChanges):
-            walk.doubt((part.until, _LAST_ROW))
+            walk.doubt((part.until, AFTER_ALL))
         else:
             walk.take_event(part)
     return walk
@@ -320,7 +320,7 @@ class _Walk:
     def end(self) -> tuple[frozenset[int], set[Key]]:
         """The rows that had the key, and the keys of them which were not followed."""
         for path in list(self._open):
-            self._end(path, _AFTER_ALL)
+            self._end(path, _AFTER_CHANGES)
         rows = frozenset(row for key in self.spellings for _, _, row in self.segments.get(key, ()))
         moved = self.spellings | {moves[row] for moves in (self._came, self._went) for row in rows if row in moves}
         return rows, moved - self._keys

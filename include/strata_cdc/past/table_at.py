@@ -32,6 +32,7 @@ from strata_cdc.mirrors.renames import Renames
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.history.view_history import ViewHistory
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import TableChange, TrackedPosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.view import ViewDefinition
-
-_AFTER_ALL = 1 << 62
 
 
 class PastTables(AbstractContextManager["PastTables"]):
@@ -252,7 +251,7 @@ class PastTables(AbstractContextManager["PastTables"]):
         follower = _PastFollower(
             self._lake, scratch, self._source, self._events.up_to(moment.seq), self._published, moment.seq
         )
-        progress = follower.follow(name, (moment.seq + 1, _AFTER_ALL, _AFTER_ALL))
+        progress = follower.follow(name, (moment.seq + 1, AFTER_ALL, AFTER_ALL))
         why = None if progress.blocked is None else progress.blocked.reason
         mirror, reached = progress.mirror, progress.reached
         if why is None and (mirror is None or reached is None or reached.seq != moment.seq):

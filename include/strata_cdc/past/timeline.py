@@ -14,6 +14,7 @@ from strata_cdc.errors import PastUnknownError, Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.sql_store import SchemaStore
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.row_effects import RowEffect
 
-_AFTER_ALL: Final = (1 << 62, 0, 0)
+_AFTER_EVENTS: Final = (AFTER_ALL, 0, 0)
 
 
 class ChangeSpan(Struct, frozen=True):
@@ -258,7 +259,7 @@ class Timelines:
         """All events of the table, oldest first, and whether it is older than the oldest of them."""
         events: list[_NamedEvent] = []
         taken: set[tuple[TableName, EventOrder]] = set()
-        upper, name = _AFTER_ALL, table
+        upper, name = _AFTER_EVENTS, table
         while True:
             earlier = [event for event in self.events.of_table(name) if event.order < upper and event.after <= until]
             for at in range(len(earlier) - 1, -1, -1):

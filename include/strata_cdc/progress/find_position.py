@@ -95,7 +95,7 @@ def find_position(
         seq=seq,
         gtid=str(record.gtid) if record.gtid else None,
         committed_at=from_micros(record.committed_at).isoformat(),
-        binlog_position=f"{record.binlog_file}:{record.binlog_pos + record.end - record.begin}" if at is None else None,
+        binlog_position=f"{record.binlog_file}:{record.server_end}" if at is None else None,
         segment=segment.url,
         gtid_executed=str(executed or stream.executed_at(seq)),
         commit_ts=at,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, Watermark
 from strata_cdc.errors import StrataError
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.streams.port import ChosenTransactions
     from strata_cdc.streams.positions import Mask
 
-_END: Final = 1 << 62
-_NOWHERE: Final = (_END, 0)
+_NOWHERE: Final = (AFTER_ALL, 0)
 """After all transactions and rows."""
 _NONE: Final = np.zeros(0, np.int64)
 Part = TypeVar("Part")
@@ -116,7 +116,7 @@ class _OpenItem:
         ended."""
         self.fault: StrataError | None = None
         """The fault that comes first in the stream."""
-        self.fault_at = _END
+        self.fault_at = AFTER_ALL
         """Ordinal of the first transaction whose end is not yielded because of the fault."""
         self._fault_end = _NOWHERE
         """The transaction and the row at which the fault is: no row from there on is yielded."""
@@ -132,7 +132,7 @@ class _OpenItem:
 
     def fail(self, error: StrataError) -> None:
         """Of the transaction that has not ended, the rows before the fault are yielded; nothing after the fault is."""
-        self._fail(error, self.unended, (self.unended, _END))
+        self._fail(error, self.unended, (self.unended, AFTER_ALL))
 
     def _fail(self, error: StrataError, at: int, end: tuple[int, int]) -> None:
         if self.fault is None or end < self._fault_end:
@@ -155,7 +155,7 @@ class _OpenItem:
 
     def _cut(self, at: int, end: tuple[int, int]) -> StreamBatch:
         """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
-        with `_END`, everything. No row from the transaction and row `end` on is included."""
+        with `AFTER_ALL`, everything. No row from the transaction and row `end` on is included."""
         left, transactions = self._left, self._left.transactions
         span = StreamBatch(transactions)
         for batch in left.batches:
@@ -197,7 +197,7 @@ class Decoding:
             everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
         """
         self._permit, self._everything = permit, everything
-        self.failed_seq = _END
+        self.failed_seq = AFTER_ALL
         """Ordinal of the transaction whose fault `decode` has raised."""
 
     def decode(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:

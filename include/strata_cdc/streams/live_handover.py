@@ -64,9 +64,7 @@ class Reached(Struct, frozen=True):
 
     def after(self, batch: TransactionBatch) -> Reached:
         """Returns the position after some transactions that follow."""
-        last = BinlogPosition.from_offset(
-            batch.binlog_file, int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
-        )
+        last = BinlogPosition.from_offset(batch.binlog_file, batch.server_end(-1))
         executed = batch.added_to(self.executed)
         return replace(self, seq=batch.last_seq, executed=executed, clock=int(batch.committed_at[-1]), at=last)
 
@@ -271,7 +269,7 @@ class LiveHandover:
         if reached.seq >= stream.first_seq:
             _, record = stream.record_at(reached.seq)
             last_commit = record.commit_timestamp
-            at = BinlogPosition.from_offset(record.binlog_file, record.binlog_pos + record.end - record.begin)
+            at = BinlogPosition.from_offset(record.binlog_file, record.server_end)
         elif not stream.last_seq:
             # Nothing has been written since the stream began.
             at = BinlogPosition.from_offset(stream.segments[0].name.binlog_file, stream.segments[0].name.offset)

@@ -79,9 +79,8 @@ class FilesAlong(Struct, frozen=True):
 
     def after(self, row: int) -> FilePosition:
         """Returns where a row ends."""
-        batch = self.batch
-        end = int(batch.positions[row] + batch.ends[row] - batch.begins[row])
-        return FilePosition(self.server_uuid, BinlogPosition.from_offset(batch.binlog_file, end))
+        at = BinlogPosition.from_offset(self.batch.binlog_file, self.batch.server_end(row))
+        return FilePosition(self.server_uuid, at)
 
     def transaction(self, row: int) -> BinlogPosition:
         """Returns where a row begins, which identifies it."""

@@ -70,7 +70,7 @@ class StreamProgress(Struct, frozen=True):
             return self
         last, at = stop - 1, self.at
         if reached.by_file:
-            end = int(batch.positions[last] + batch.ends[last] - batch.begins[last])
+            end = batch.server_end(last)
             at = FilePosition(self.server_uuid(reached), BinlogPosition.from_offset(batch.binlog_file, end))
         return StreamProgress(
             batch.first_seq + last,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.changes.jsonl import TableLines
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.streams.events import Commit, RowChange, UnreadableChange
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from strata_cdc.streams.events import Event, StreamTransaction
     from strata_cdc.streams.unreadable import UnreadableRows
 
-_LAST: Final = 1 << 62
 _ORDER: Final = itemgetter(0, 1)
 
 
@@ -39,7 +39,7 @@ class Rendering:
                 events.append((seq, span.transactions[seq].statements + row + 1, change))
         unreadable = (row for rows in span.unreadable for row in self._unreadable(rows, span.transactions))
         events += [(row.seq, row.transaction.statements + row.row + 1, row) for row in unreadable]
-        events += [(transaction.record.seq, _LAST, Commit(transaction)) for transaction in span.commits]
+        events += [(transaction.record.seq, AFTER_ALL, Commit(transaction)) for transaction in span.commits]
         events.sort(key=_ORDER)
         return map(itemgetter(2), events)
 

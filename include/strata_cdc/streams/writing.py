@@ -15,6 +15,7 @@ from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.changes.lines import Composed, LineColumn, Lines, Same, in_few_digits, joined
 from strata_cdc.changes.texts import Digits, Listed
 from strata_cdc.changes.token_texts import TokenEnds
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.streams.decoding import row_ordinals, row_seqs
 from strata_cdc.streams.source_tokens import source_tokens
 from strata_cdc.streams.together import put_together
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from strata_cdc.streams.transaction_texts import TransactionTexts
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
 
-_LAST: Final = 1 << 62
 _ESCAPES: Final = {separator.encode(): b"\\u%04x" % ord(separator) for separator in ("\x85", "\u2028", "\u2029")}
 _SEPARATORS: Final = re.compile(b"|".join(_ESCAPES))
 _encode: Final = msgspec.json.encode
@@ -117,7 +117,7 @@ class Writing:
             (int(seq), int(group.steps[group.seqs == seq].max())) for group in groups for seq in [group.seqs.max()]
         )
         transaction = span.transactions[seq]
-        last = transaction.after_text if step == _LAST else transaction.steps.text(step)
+        last = transaction.after_text if step == AFTER_ALL else transaction.steps.text(step)
         return Messages(_unbroken(b"".join(joined(groups))), last, seq)
 
     def lines_of(self, span: StreamBatch, texts: TransactionTexts, framing: _Framing = _LINES) -> list[Lines]:
@@ -232,7 +232,7 @@ def _commits(seqs: Ints, texts: TransactionTexts, framing: _Framing, end: bytes)
         LineColumn(texts.times, chosen),
         Same(end),
     ]
-    return Lines(seqs, np.full(len(seqs), _LAST), columns)
+    return Lines(seqs, np.full(len(seqs), AFTER_ALL), columns)
 
 
 def _unreadable_line(

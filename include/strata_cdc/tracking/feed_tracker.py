@@ -77,7 +77,7 @@ def _quiet_run(transactions: Transactions, begin: int = 0) -> QuietRun:
         count=len(batch) - begin,
         spans=batch.gtid_spans(begin),
         binlog_pos=int(batch.positions[0]),
-        end_pos=int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]),
+        end_pos=batch.server_end(-1),
         committed_at=int(batch.committed_at[-1]),
         tables=tuple(TableName(database, table) for database, table in batch.tables),
         last_seq=batch.last_seq if transactions.is_landed else None,
@@ -89,7 +89,7 @@ def _transaction(transactions: Transactions, record: TransactionRecord) -> Track
     quiet = TrackedTransaction(
         gtid=record.gtid,
         binlog_pos=record.binlog_pos,
-        end_pos=record.binlog_pos + record.end - record.begin,
+        end_pos=record.server_end,
         committed_at=record.committed_at,
         seq=record.seq if transactions.is_landed else None,
         incident=record.incident,

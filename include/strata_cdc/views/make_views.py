@@ -4,7 +4,7 @@ Not here: SQL (`dialects/views.py`), which rows are a table's (`tables/lifetimes
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from strata_cdc.dialects.views import ViewWriter
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.layout import key_names
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from strata_cdc.tables.lifetimes import TableLifetime
 
 CHANGES = "__changes"
-_ALL: Final = 1 << 62
-"""After every transaction."""
 
 
 class ViewKind(StrEnum):
@@ -98,7 +97,7 @@ def make_views(
         removals_of(engine, source),
         newest_commits(source, engine),
         frozenset(cascade.name for cascade in unlogged_cascades(engine, source)),
-        SchemaStore(engine).statement_changes(source, 0, _ALL),
+        SchemaStore(engine).statement_changes(source, 0, AFTER_ALL),
     )
     made: list[MadeView] = []
     for name in sorted({change.name for change in past.table_changes}):

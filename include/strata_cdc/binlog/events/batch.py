@@ -78,6 +78,10 @@ class TransactionBatch(Struct, frozen=True):
         """Ordinal of the last transaction; `first_seq - 1` if there is none."""
         return self.first_seq + len(self) - 1
 
+    def server_end(self, row: int) -> int:
+        """Offset in the server's file after the last event of a transaction."""
+        return int(self.positions[row] + self.ends[row] - self.begins[row])
+
     def add_to(self, executed: ExecutedBuilder) -> None:
         """Adds the GTIDs to a set."""
         add_gtids(executed, self.sids, self.sid_numbers, self.numbers)

@@ -293,6 +293,11 @@ class TransactionRecord(Struct, frozen=True):
     """Its XA step. The rows of a transaction that prepares count with the `XA COMMIT` that follows, if any."""
 
     @property
+    def server_end(self) -> int:
+        """Offset of `end` in the server's file."""
+        return self.binlog_pos + self.end - self.begin
+
+    @property
     def has_changes(self) -> bool:
         """Whether it may have changed anything: it has rows or statements, or the server lost events of it."""
         return bool(self.tables or self.ddl_offsets or self.incident is not None)

@@ -190,7 +190,7 @@ class _OpenFile:
             before, first_seq = copy(self._chain), self._scanner.next_seq
             for batch in self._scanner.scan(buffer, index):
                 batch.refuse_unnumbered(self._form.flavour.vendor)
-                self.server_pos = int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
+                self.server_pos = batch.server_end(-1)
                 binlog = BinlogFile(self._binlog_file, buffer, self._form, None)
                 yield Transactions(batch, partial(_same, binlog), partial(copy, before))
             if self._scanner.next_seq > first_seq:

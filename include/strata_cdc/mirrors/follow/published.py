@@ -13,6 +13,7 @@ from strata_cdc.clock import moment_key
 from strata_cdc.errors import StreamHoleError, Usage
 from strata_cdc.mirrors.position import MirrorPosition
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.full_names import full_name
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.schema.model.definition import TableName
 
-_AFTER_ALL = 1 << 62
 _WITHHELD = (*UNPUBLISHED, IntervalState.DISCARDED)
 
 
@@ -130,7 +130,7 @@ class Published:
         closed interval, the one before the next closed interval, or a number after all."""
         at = bisect_right(self._closed, seq, key=lambda interval: interval.last_seq)
         if at == len(self._closed):
-            return _AFTER_ALL
+            return AFTER_ALL
         return self._closed[at].last_seq if self._closed[at].after_seq <= seq else self._closed[at].after_seq
 
     def discarded(self, table: TableName, first: int, last: int) -> str | None:

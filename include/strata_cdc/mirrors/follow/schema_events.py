@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
@@ -86,7 +87,7 @@ class SchemaEvents:
             self._add(change.name, SchemaEvent((seq, statement, version), change=change))
         for removal in removals_of(engine, source):
             # Before the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
-            self._add(removal.name, SchemaEvent((removal.seq, 0, 1 << 62), removal=removal.effect))
+            self._add(removal.name, SchemaEvent((removal.seq, 0, AFTER_ALL), removal=removal.effect))
         self._add_lost(store, source)
         self._unlogged = {unlogged_cascade.name: UNLOGGED for unlogged_cascade in unlogged_cascades(engine, source)}
         for events in self._of.values():
@@ -157,7 +158,7 @@ class SchemaEvents:
         """The last change at the position of a mirror, and the events after it."""
         events, position = self.of_table(mirror.table), mirror.position
         now = self.change_at(mirror.table, position.seq, position.schema_version)
-        order = (position.seq, 1 << 62, 0) if now is None else now.order
+        order = (position.seq, AFTER_ALL, 0) if now is None else now.order
         if mirror.is_dropped:
             coming = [event for event in events if event.order > order]
         else:

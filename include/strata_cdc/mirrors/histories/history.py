@@ -28,6 +28,7 @@ from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.position import UNNAMED, Naming
 from strata_cdc.mirrors.renames import is_former, name_in_files
 from strata_cdc.mirrors.table import Mirror
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.engines import KEEPS_NO_ROWS, discards_rows
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
     from strata_cdc.tables.port import OutputTable
     from strata_cdc.tables.view_branches import ViewLayout
 
-_AFTER_ALL = 1 << 62
-"""No statement has removed these rows."""
-
 
 class BaseRows(Struct, frozen=True):
     """The rows with which a history begins."""
@@ -85,7 +83,8 @@ class BaseRows(Struct, frozen=True):
             count = batch.num_rows
             beside = {
                 "_schema_version": pa.repeat(pa.scalar(self.version, pa.int64()), count),
-                "_seq": pa.repeat(pa.scalar(_AFTER_ALL, pa.int64()), count),
+                # No statement has removed these rows.
+                "_seq": pa.repeat(pa.scalar(AFTER_ALL, pa.int64()), count),
                 BEFORE: pa.nulls(count, pa.struct(list(self.files.schema))),
                 INVALID_COLUMN: pa.nulls(count, INVALID),
             }
