@@ -5,6 +5,7 @@ Not here: what people write (`positions.py`), reading from there (`live_handover
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.binlog.protocol.replication import ServerState
-    from strata_cdc.binlog.protocol.server_files import ServerFiles
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.position.port import Executed
-    from strata_cdc.streams.live_handover import LiveServer, OldestKept
+    from strata_cdc.streams.live_handover import LiveServer
     from strata_cdc.streams.positions import Bound, ServerBound, StreamStart
 
 
@@ -86,31 +86,18 @@ class Opening(Struct, frozen=True):
 
 
 class _ServerOnce:
-    """Requests the server's state once, when it is needed."""
+    """The server, whose state is requested once, when it is needed."""
 
-    def __init__(self, server: LiveServer, *, by_file: bool) -> None:
-        self._server = server
-        self._state: ServerState | None = None
+    def __init__(self, live: LiveServer, *, by_file: bool) -> None:
+        self.live = live
         self.by_file = by_file
 
+    @cached_property
     def state(self) -> ServerState:
         """As `LiveServer.state`."""
-        if self._state is None:
-            self._state = self._server.state()
-            self.by_file |= not self._state.numbers_all
-        return self._state
-
-    def files(self) -> ServerFiles:
-        """As `LiveServer.files`."""
-        return self._server.files()
-
-    def oldest(self) -> OldestKept | None:
-        """As `LiveServer.oldest`."""
-        return self._server.oldest()
-
-    def begins_event(self, at: BinlogPosition) -> bool:
-        """As `LiveServer.begins_event`."""
-        return self._server.begins_event(at)
+        state = self.live.state()
+        self.by_file |= not state.numbers_all
+        return state
 
     def now(self, landed: LandedStream) -> Executed | BinlogPosition:
         """Returns the position after everything that it has executed.
@@ -118,8 +105,8 @@ class _ServerOnce:
         Raises:
             SourceDivergedError: It lacks what has landed, so that its position is none of the stream's.
         """
-        check_history(self._server.address, landed, self.state())
-        return self._server.end() if self.by_file else self.state().executed
+        check_history(self.live.address, landed, self.state)
+        return self.live.end() if self.by_file else self.state.executed
 
 
 def open_at(
@@ -189,7 +176,7 @@ def _after_set(landed: LandedStream, server: _ServerOnce, position: Executed, ex
     """The last ordinal such that a set has all transactions up to it."""
     _refuse_missing(landed, position, server)
     ahead = executed - landed.executed()
-    lost = ahead - server.state().executed if ahead else NOTHING
+    lost = ahead - server.state.executed if ahead else NOTHING
     if lost:
         raise SourceDivergedError(
             "the server has not executed the transactions of the position",
@@ -212,7 +199,7 @@ def _after_set(landed: LandedStream, server: _ServerOnce, position: Executed, ex
 
 
 def _refuse_missing(landed: LandedStream, position: Executed, server: _ServerOnce) -> None:
-    earliest = landed.executed_before() if landed.segments else server.state().purged
+    earliest = landed.executed_before() if landed.segments else server.state.purged
     gone = earliest - position
     if not gone:
         return
@@ -228,7 +215,7 @@ def _refuse_missing(landed: LandedStream, position: Executed, server: _ServerOnc
 
 def _refuse_before_kept(source: str, server: _ServerOnce, time: int) -> None:
     """Refuses a time of which the server has purged transactions, or may have purged some; nothing has landed."""
-    oldest = server.oldest()
+    oldest = server.live.oldest()
     if oldest is not None and time < oldest.complete_from:
         raise _early(source, oldest.first_commit, oldest.complete_from)
 
@@ -274,11 +261,11 @@ def _early(source: str, first: int | None, earliest: int, gtid: str | None = Non
 
 def _after_file(landed: LandedStream, server_once: _ServerOnce, at: BinlogPosition, uuid: str = "") -> int:
     """The last ordinal before a position in a server's files. `uuid` is the server's UUID, if the position has it."""
-    server = landed.segments[-1].summary.server_uuid if landed.segments else server_once.state().uuid
+    server = landed.segments[-1].summary.server_uuid if landed.segments else server_once.state.uuid
     if uuid not in ("", server):
         raise _other_server(landed, uuid, server)
     seq, is_known = _landed_position(landed, at) if landed.segments else (0, False)
-    if not is_known and (not landed.segments or seq == landed.last_seq or server == server_once.state().uuid):
+    if not is_known and (not landed.segments or seq == landed.last_seq or server == server_once.state.uuid):
         _refuse_unwritten(landed, server_once, at, SourceDivergedError if uuid else Usage)
     return seq
 
@@ -342,7 +329,7 @@ def _refuse_unwritten(
 ) -> None:
     """Refuses a position that the server has not written, or where no event begins: it is not known what comes after
     it."""
-    files = server.files()
+    files = server.live.files()
     size = files.size(at.file)
     if size is None and at < files.begin:
         if landed.segments:
@@ -362,7 +349,7 @@ def _refuse_unwritten(
             remedy=f"`--from {word(files.end)}` begins with what comes next, as `--from now` does. If the position is "
             "one of this server, its binlog was reset since.",
         )
-    if FIRST_OFFSET < at.offset < size and not server.begins_event(at):
+    if FIRST_OFFSET < at.offset < size and not server.live.begins_event(at):
         raise _inside_event(landed, at)
 
 
