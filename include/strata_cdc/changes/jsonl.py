@@ -50,10 +50,9 @@ class TableLines:
     """The lines of one version of a table, as JSON values."""
 
     def __init__(self, table: TableName, definition: TableDefinition) -> None:
-        """Takes the definition of its batches."""
-        self._table = table
-        # Kept, so that no other object gets its id.
-        self._definition = definition
+        """Takes the definition of its batches, and keeps it: as long as this object is referenced, no other definition
+        gets the same `id`."""
+        self._table, self._definition = table, definition
         self._documents = {
             column.name for column in definition.columns if parse_column_type(column.column_type).kind is TypeKind.JSON
         }

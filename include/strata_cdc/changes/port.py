@@ -55,7 +55,8 @@ class ChangeBatch(Struct, frozen=True):
 
     @property
     def kind(self) -> tuple[TableName, int | None, int]:
-        """The same for all batches with the same kind of rows; valid as long as their definition is referenced."""
+        """The same for all batches with the same kind of rows; valid as long as their definition is referenced, as
+        `TableLines` does."""
         return self.table, self.version_id, id(self.definition)
 
 

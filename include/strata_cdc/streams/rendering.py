@@ -29,7 +29,7 @@ class Rendering:
     """Makes the events of one stream, and keeps what they need of each table."""
 
     def __init__(self) -> None:
-        self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, TableDefinition]] = {}
+        self._tables: dict[tuple[TableName, int | None, int], TableLines] = {}
 
     def events(self, span: StreamBatch) -> Iterator[Event]:
         """Returns the events of a span, in order."""
@@ -46,9 +46,8 @@ class Rendering:
     def _table(self, batch: ChangeBatch | UnreadableRows) -> TableLines:
         known = self._tables.get(batch.kind)
         if known is None:
-            # The entry keeps the definition alive, so that no other object gets the same `id`.
-            known = self._tables[batch.kind] = (TableLines(batch.table, batch.definition), batch.definition)
-        return known[0]
+            known = self._tables[batch.kind] = TableLines(batch.table, batch.definition)
+        return known
 
     def _changes(
         self, batch: ChangeBatch, transactions: Mapping[int, StreamTransaction]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.lines import LinePart
     from strata_cdc.changes.port import ChangeBatch
-    from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.definition import TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Ddl, StreamTransaction
     from strata_cdc.streams.transaction_texts import TransactionTexts
@@ -93,7 +93,7 @@ class Writing:
 
     def __init__(self) -> None:
         """Begins without tables."""
-        self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts, TableDefinition]] = {}
+        self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts]] = {}
 
     def chunks(self, span: StreamBatch) -> Iterator[bytes]:
         """Yields the lines of a span, several at a time."""
@@ -151,10 +151,8 @@ class Writing:
         known = self._tables.get(batch.kind)
         if known is None:
             table, definition = batch.table, batch.definition
-            # The entry keeps the definition alive, so that no other object gets the same `id`.
-            known = (TableLines(table, definition), ImageTexts(table, definition), definition)
-            self._tables[batch.kind] = known
-        return known[:2]
+            known = self._tables[batch.kind] = (TableLines(table, definition), ImageTexts(table, definition))
+        return known
 
 
 def _texts_of(span: StreamBatch) -> TransactionTexts:
