@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import StrataError, UnknownSourceError
@@ -82,23 +83,20 @@ class ChangeStream:
             Usage: A position is not valid, or is of another source or lineage, or a pattern can match no table.
         """
         require_matchable(tables)
+        parsed = partial(parse_bound, source=source.name, lineage=source.lineage, is_sink=source.is_sink)
         self._request = StreamRequest(
             source,
-            parse_bound(start, source.name, source.lineage, is_sink=source.is_sink)
-            if isinstance(start, str)
-            else start,
-            parse_bound(until, source.name, source.lineage, is_sink=source.is_sink)
-            if isinstance(until, str)
-            else until,
-            follow,
-            tuple(tables),
-            None if columns is None else frozenset(name.lower() for name in columns),
-            heartbeat_seconds,
-            source.copied_from if copied_from is None else copied_from,
-            limits,
-            gather_seconds,
-            has_answered,
-            nullcontext() if permit is None else permit,
+            parsed(start) if isinstance(start, str) else start,
+            parsed(until) if isinstance(until, str) else until,
+            follow=follow,
+            tables=tuple(tables),
+            columns=None if columns is None else frozenset(name.lower() for name in columns),
+            heartbeat_seconds=heartbeat_seconds,
+            copied_from=source.copied_from if copied_from is None else copied_from,
+            limits=limits,
+            gather_seconds=gather_seconds,
+            has_answered=has_answered,
+            permit=nullcontext() if permit is None else permit,
         )
         self._closed = threading.Event()
         self._opened: OpenedStream | None = None
