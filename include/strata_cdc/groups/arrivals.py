@@ -1,6 +1,6 @@
 """Sorts what has come from a group's sources: keeps back the sources of a switchover whose positions are not known yet,
 cuts spans into transactions, excludes copies.
-Not here: reading the sources (`readers.py`), what happens with what arrives (`apply_arrivals.py`)."""
+Not here: reading the sources (`readers.py`), what happens with what arrives (`reading.py`)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.binlog.protocol.server_clocks import Clocks
+    from strata_cdc.groups.membership import Membership
     from strata_cdc.groups.readers import FromReader
     from strata_cdc.groups.request import GroupRequest
     from strata_cdc.groups.switchovers import Switchover
@@ -41,11 +42,11 @@ Arrival = tuple[str, "SpanTransactions | PlacedSwitchover | FromReader"]
 class Arrivals:
     """The arrivals of one group."""
 
-    def __init__(self, request: GroupRequest, clocks: Clocks) -> None:
+    def __init__(self, request: GroupRequest, membership: Membership, clocks: Clocks) -> None:
         """Nothing has come yet."""
         self._sources = request.sources
         self.pending = PendingSwitchovers()
-        self.copies = CopyFilter(request.membership, clocks, request.group.source_gtid_column)
+        self.copies = CopyFilter(membership, clocks, request.group.source_gtid_column)
         self._seen = SeenTransactions(request.group.name)
 
     def sorted_out(self, source: str, what: FromReader) -> Iterator[Arrival]:

@@ -1,5 +1,5 @@
 """Readers of a group's sources: a thread for each source, and the inbox where what they have read waits for the merge.
-Not here: which sources are read (`sources.py`), what becomes of what they read (`apply_arrivals.py`).
+Not here: which sources are read (`sources.py`), what becomes of what they read (`reading.py`).
 
 A silent source proves by its position that nothing is missing. Its reader requests the server's time, and everything
 that the server has executed. When the stream has all of this, everything before that time has been read. A time alone

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from strata_cdc.groups.bounds import GroupBounds
     from strata_cdc.groups.limits import GroupLimits
-    from strata_cdc.groups.membership import Membership
     from strata_cdc.streams.request import StreamedSource
 
 
@@ -55,10 +53,6 @@ class GroupRequest(Struct, frozen=True):
     group: StreamedGroup
     sources: Mapping[str, StreamedSource]
     """All sources that may be read, by name."""
-    membership: Membership
-    """Which of them the group has; it moves with what is read."""
-    bounds: GroupBounds
-    """Where each source begins and ends."""
     follow: bool
     """Whether to wait for new changes."""
     tables: Sequence[str]

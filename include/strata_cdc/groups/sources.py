@@ -1,6 +1,5 @@
 """The sources of a group that are read: a thread for each, and the clocks of their servers.
-Not here: one thread (`readers.py`), which sources begin (`begin_sources.py`), what becomes of what they read
-(`apply_arrivals.py`)."""
+Not here: one thread (`readers.py`), which sources begin, and what becomes of what they read (`reading.py`)."""
 
 from __future__ import annotations
 
@@ -16,6 +15,8 @@ from strata_cdc.streams.stream import ChangeStream
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from strata_cdc.groups.bounds import GroupBounds
+    from strata_cdc.groups.membership import Membership
     from strata_cdc.groups.readers import FromReader
     from strata_cdc.groups.request import GroupRequest
 
@@ -23,20 +24,26 @@ if TYPE_CHECKING:
 class GroupSources:
     """The sources that one stream of a group reads."""
 
-    def __init__(self, request: GroupRequest) -> None:
-        """Nothing is read yet."""
+    def __init__(self, request: GroupRequest, membership: Membership, bounds: GroupBounds) -> None:
+        """Nothing is read yet.
+
+        Args:
+            request: What the reader requests.
+            membership: Which sources the group has; it moves with what is read.
+            bounds: Where each source begins and ends.
+        """
         group = request.group
         addresses = {name: source.address for name, source in request.sources.items()}
-        self.request = request
+        self._request, self._membership, self._bounds = request, membership, bounds
         self.clocks = Clocks(group.name, addresses, group.clock_bound)
-        self.arrivals = Arrivals(request, self.clocks)
+        self.arrivals = Arrivals(request, membership, self.clocks)
         self._inbox = Inbox(request.limits)
         self._readers: list[SourceReader] = []
 
     @property
     def latest(self) -> int:
         """The last time that a transaction of a source without commit times may have (microseconds UTC)."""
-        return self.clocks.now() + self.request.limits.most_ahead
+        return self.clocks.now() + self._request.limits.most_ahead
 
     def receive(self, seconds: float) -> list[tuple[str, FromReader]]:
         """As `Inbox.receive`."""
@@ -58,9 +65,8 @@ class GroupSources:
         Raises:
             StrataError: As `Clocks.measure` and `refuse_one_server`.
         """
-        membership = self.request.membership
-        self.clocks.measure(names, [name for name in names if membership.end(name) is not None])
-        refuse_one_server(self.request.group.name, self.clocks.servers(membership.active))
+        self.clocks.measure(names, [name for name in names if self._membership.end(name) is not None])
+        refuse_one_server(self._request.group.name, self.clocks.servers(self._membership.active))
 
     def begin(self, name: str) -> None:
         """Begins to read a source.
@@ -68,21 +74,20 @@ class GroupSources:
         Raises:
             StrataError: As `refuse_unordered` and `GroupBounds.of_source`.
         """
-        request = self.request
-        source, membership = request.sources[name], request.membership
+        source = self._request.sources[name]
         is_mariadb = not self.clocks.prove_idleness(name)
-        refuse_unordered(source, membership, is_mariadb=is_mariadb)
-        start, until = request.bounds.of_source(name, self.clocks)
+        refuse_unordered(source, self._membership, is_mariadb=is_mariadb)
+        start, until = self._bounds.of_source(name, self.clocks)
         # A server that has stopped answering since then delays the group, but does not end its stream.
         has_answered = bool(self.clocks.servers([name]))
         stream = ChangeStream(
             source,
             start,
             until=until,
-            copied_from=membership.copied_from(name),
+            copied_from=self._membership.copied_from(name),
             has_answered=has_answered,
-            **request.of_sources,
+            **self._request.of_sources,
         )
-        server = Server(source.address) if request.bounds.asks_servers else None
+        server = Server(source.address) if self._bounds.asks_servers else None
         self._readers.append(SourceReader(name, stream, server, self._inbox))
         self._readers[-1].start()

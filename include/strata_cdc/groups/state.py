@@ -1,6 +1,6 @@
 """What the stream of a group knows at a moment: what waits of its sources, which of them have failed, and the position
 after all that has been yielded.
-Not here: what comes from the sources (`apply_arrivals.py`), the sources themselves (`sources.py`)."""
+Not here: what comes from the sources (`reading.py`), the sources themselves (`sources.py`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from strata_cdc.errors import StrataError
+    from strata_cdc.groups.bounds import GroupBounds
     from strata_cdc.groups.chunks import GroupSwitchover, SpanTransactions
-    from strata_cdc.groups.request import GroupRequest
+    from strata_cdc.groups.membership import Membership
+    from strata_cdc.groups.request import StreamedGroup
     from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.position.source_position import SourcePosition
 
@@ -76,6 +78,10 @@ class GroupProgress(Struct, frozen=True):
 class GroupState(Struct, eq=False):
     """What one stream of a group knows."""
 
+    membership: Membership
+    """Which sources the group has; it moves with what is read."""
+    bounds: GroupBounds
+    """Where each source begins and ends; those of a switchover by time are known when it comes."""
     merge: Merge[SpanTransactions | SwitchoverChunk]
     watch: Watch
     progress: GroupProgress
@@ -89,10 +95,10 @@ class GroupState(Struct, eq=False):
     """How many of the yielded rows cannot be read."""
 
     @classmethod
-    def begin(cls, request: GroupRequest) -> GroupState:
+    def begin(cls, group: StreamedGroup, membership: Membership, bounds: GroupBounds) -> GroupState:
         """The state before anything is read."""
-        group, positions = request.group, GroupPosition.from_positions(request.bounds.positions())
-        return cls(Merge(group.max_skew), Watch(group.name, group.max_skew), GroupProgress(positions))
+        progress = GroupProgress(GroupPosition.from_positions(bounds.positions()))
+        return cls(membership, bounds, Merge(group.max_skew), Watch(group.name, group.max_skew), progress)
 
     @property
     def is_placed(self) -> bool:

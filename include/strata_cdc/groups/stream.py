@@ -79,11 +79,9 @@ class GroupStream:
         membership = Membership(once(switchovers), sources, current)
         bounds = GroupBounds(group.name, membership, sources, start, until)
         permit = threading.Lock() if permit is None else permit
-        request = GroupRequest(
-            group, sources, membership, bounds, follow, tables, columns, heartbeat_seconds, limits, permit
-        )
+        request = GroupRequest(group, sources, follow, tables, columns, heartbeat_seconds, limits, permit)
         self._closed = threading.Event()
-        self._state = GroupState.begin(request)
+        self._state = GroupState.begin(group, membership, bounds)
         self._items = read_group(request, self._state, self._closed.is_set)
 
     # Forms ----------------------------------------------------------------------------------------
