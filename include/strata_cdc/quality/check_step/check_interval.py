@@ -154,7 +154,7 @@ def check_interval(
         SettingsError: A file of users' own expectations has mistakes.
     """
     return _check(
-        _DecodedRun.from_folder(lake, source, run), open_spark, checking or Checking(), progress or CheckProgress()
+        _StagedRun.from_folder(lake, source, run), open_spark, checking or Checking(), progress or CheckProgress()
     )
 
 
@@ -175,7 +175,7 @@ def check_here(
     """
     lake, _, source, run = run_url.rstrip("/").rsplit("/", 3)
     checking = Checking.from_settings(own_expectations, compare_keys)
-    decoded_run = _DecodedRun.from_folder(lake, source, run)
+    decoded_run = _StagedRun.from_folder(lake, source, run)
     if decoded_run.needs_spark(checking):
         return None
     return _check(decoded_run, _no_spark, checking, progress or CheckProgress())
@@ -185,7 +185,7 @@ def _no_spark() -> Spark:
     raise AssertionError("`needs_spark` has decided that Spark is not needed")
 
 
-class _DecodedRun(Struct, frozen=True):
+class _StagedRun(Struct, frozen=True):
     """A run of which the rows are staged."""
 
     lake: str
@@ -194,7 +194,7 @@ class _DecodedRun(Struct, frozen=True):
     decoded: DecodedRun
 
     @classmethod
-    def from_folder(cls, lake: str, source: str, run: str) -> _DecodedRun:
+    def from_folder(cls, lake: str, source: str, run: str) -> _StagedRun:
         folder = run_folder(lake, source, run)
         return cls(lake, folder, read_plan(folder), read_staged(folder))
 
@@ -213,7 +213,7 @@ class _DecodedRun(Struct, frozen=True):
 
 
 def _check(
-    decoded_run: _DecodedRun, open_spark: Callable[[], Spark], checking: Checking, progress: CheckProgress
+    decoded_run: _StagedRun, open_spark: Callable[[], Spark], checking: Checking, progress: CheckProgress
 ) -> CheckReport:
     folder, plan, decoded = decoded_run.folder, decoded_run.plan, decoded_run.decoded
     lake, source, run = decoded_run.lake, plan.source, plan.run

@@ -1,5 +1,6 @@
 """The edges of files until all files of a run are read: in memory, or by the hash of their keys on this machine's disk.
-Not here: what edges are and how files are compared (`before_after.py`), Spark's way to do it (`check/run_pass.py`).
+Not here: what edges are and how files are compared (`before_after.py`), Spark's way to do it
+(`check_step/run_pass.py`).
 
 A key takes 35 bytes in each file that has it, and a day of a busy server has a hundred million keys.
 """
