@@ -166,7 +166,7 @@ class Cluster:
         """A node executes INSERT or UPDATE of a row, whichever is possible; without a value, DELETE."""
         node = self.nodes[number]
         part = node.schema.part_of(table, key)
-        if not self.serves(node) or node.transaction or not part or not part.chosen_work(key):
+        if not self.serves(node) or node.transaction or not part or not part.takes(key):
             return False
         row = RowKey(part.id, key)
         before = self.store.rows.get(row)
@@ -319,7 +319,7 @@ class Cluster:
         before, truth = self.store.rows[row], self.store.truths[row]
         if work.task is Task.VALIDATE:
             schema = self.newest
-            if row.part in work.ids and not schema.elements[row.part].chosen_work(row.key):
+            if row.part in work.ids and not schema.elements[row.part].takes(row.key):
                 self.cancel()
             return
         if work.task is Task.FILL:

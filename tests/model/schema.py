@@ -70,7 +70,7 @@ class Part(Struct, frozen=True):
     accepts: tuple[int, int] | None = None
     """A narrower range to which writes are held while the part is exchanged."""
 
-    def chosen_work(self, key: int) -> bool:
+    def takes(self, key: int) -> bool:
         low, high = self.accepts or (self.low, self.high)
         return low <= key < high
 

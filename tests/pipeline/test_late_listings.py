@@ -37,7 +37,7 @@ from tests.pipeline.tries import until_done
 from tests.s3_server import BUCKET
 from tests.store_proxy import LATE_LISTING, UNLISTED, StoreProxy
 from tests.ticdc import test_two_landings
-from tests.ticdc.test_land import place, stream_of, written
+from tests.ticdc.test_land import location, stream_of, written
 from tests.ticdc.test_two_landings import SEGMENT_BYTES
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_data_files_of_a_sink(tmp_path: Path, store: StoreProxy, dispatcher: str
 def test_landings_of_a_sink(tmp_path: Path, store: StoreProxy) -> None:
     """The sink's own folder is on this machine."""
     written(tmp_path)
-    land_sink(place(tmp_path, SEGMENT_BYTES))
+    land_sink(location(tmp_path, SEGMENT_BYTES))
     expected, lake = stream_of(tmp_path), f"s3://{BUCKET}/{uuid4().hex}"
     list_late(store, 20, "/landing/")
     for _ in range(3):

@@ -32,9 +32,9 @@ def test_what_is_written_for_all_of_them_has_one_bound(world):
             reader.wait(is_commit_of(end))
         # Those of other tests may still be about to end.
         (shared,) = [one for one in gc.get_objects() if type(one) is Hub and one._limits.written_bytes == BOUND]
-        sizes = [view._size for view in shared._views.values()]
+        # The newest span of each is kept whatever its size: on a slow machine, all rows may come in one.
+        sizes = [view._size - len(next(reversed(view._written.values())).data) for view in shared._views.values()]
     assert len(sizes) == READERS
-    # The newest span of each is kept whatever its size.
     assert sum(sizes) < 2 * BOUND
     wanted = [strip(world.lines(begin, until="now", **wish)) for wish in wishes]
     assert [strip(reader.lines) for reader in readers] == wanted

@@ -11,6 +11,7 @@ import pytest
 
 from strata_cdc.binlog.bytes import segment as segments
 from strata_cdc.binlog.events.index import SUFFIX
+from strata_cdc.changes.arrow import ChangeColumns
 from strata_cdc.errors import (
     BadData,
     ChecksFailedError,
@@ -25,7 +26,7 @@ from strata_cdc.landing.repair import LookLimits
 from strata_cdc.ticdc import segment_writer
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.land_sink import SinkLocation, land_sink, landing_state
-from strata_cdc.ticdc.landed_rows import SegmentRows, row_column
+from strata_cdc.ticdc.landed_rows import SegmentRows
 from tests.interposed import interposed
 from tests.ticdc.generator import START, Feed, FeedForm, Row, SinkColumn
 from tests.ticdc.reading import SMALL
@@ -75,7 +76,7 @@ def stream_of(folder: Path, lake: str = "") -> list[Any]:
         found += [(change.seq, change.number, change.tables) for change in rows.contents.schema]
         for part in rows.contents.parts:
             for batch in rows.batches(part):
-                locations = (row_column(batch, name).to_pylist() for name in ("_seq", "_row"))
+                locations = (ChangeColumns(batch).fact(name).to_pylist() for name in ("_seq", "_row"))
                 found += zip(*locations, batch.column(0).to_pylist(), strict=True)
     return sorted(found, key=lambda one: (one[0], str(one)))
 

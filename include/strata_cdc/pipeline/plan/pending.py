@@ -62,9 +62,9 @@ class RunRequest(Struct, frozen=True):
     tables: tuple[str, ...] = ()
     """Patterns of `database.table`, on top of the settings'; empty for all of those."""
     choice: WorkChoice | None = None
-    """None: SPAN if there is a span or a GTID set, else OWED."""
+    """None: SPAN if there is a span or a GTID set, else PENDING."""
     failed: bool = False
-    """With OWED: also everything before the end that failed or is blocked (held)."""
+    """With PENDING: also everything before the end that failed or is blocked (held)."""
 
     @property
     def chosen_work(self) -> WorkChoice:

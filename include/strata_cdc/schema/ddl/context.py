@@ -147,7 +147,10 @@ def statement_text(query: Query, flavour: Flavour = NEWEST) -> str:
 
 # Charsets in whose character table the no-break space is a blank (strings/ctype-extra.cc and similar files, `_MY_SPC`);
 # in cp1251, cp1256, cp1257, koi8r and others it is a letter, and so it is in those with several bytes.
-_WITH_A_BLANK = frozenset({"cp1250", "cp852", "cp866", "greek", "hebrew", "latin1", "latin2", "latin5", "latin7"})
+_WITH_A_BLANK = frozenset({
+    "armscii8", "cp1250", "cp850", "cp852", "cp866", "dec8", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "latin1",
+    "latin2", "latin5", "latin7",
+})  # fmt: skip
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
 _WRITTEN_FOR_A_QUERY = b" START TRANSACTION"
 _GENERATED_KEY = b"my_row_id"
