@@ -1,5 +1,5 @@
 """What a process's environment tells the libraries that decoding needs, before they are loaded.
-Not here: settings of Strata's own (`config/`), what Spark is told (`startup/spark.py`)."""
+Not here: settings of Strata's own (`config/`), with which settings Spark begins (`startup/spark.py`)."""
 
 from __future__ import annotations
 
