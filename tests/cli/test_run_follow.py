@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -81,6 +81,12 @@ def said(folder: Path) -> str:
     return (folder / "err").read_text()
 
 
+def shown_runs(folder: Path) -> list[dict[str, Any]]:
+    """The runs that `--json` has printed so far, whole lines only."""
+    lines = (folder / "out").read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+
 def mirrored(folder: Path) -> list[tuple[int, int]]:
     try:
         table = mirrors.open(str(folder / "lake"), "shop", "shop.a").to_arrow()
@@ -104,13 +110,13 @@ def test_rows_come_while_it_follows_and_it_ends_when_it_is_asked_to(own_server: 
     with following(folder, "--json") as process:
         own_server.run_sql("INSERT INTO shop.a VALUES (10, 10)")
         wait_until(lambda: (10, 10) in mirrored(folder))
+        # The line comes after the mirror: a run is shown when all of it has ended.
+        wait_until(lambda: sum(shown_run["rows"] for shown_run in shown_runs(folder)) >= 1)
         own_server.run_sql("UPDATE shop.a SET n = n * 2")
         process.kill()
     with following(folder) as process:
         wait_until(lambda: (10, 20) in mirrored(folder))
         process.send_signal(signal.SIGINT)
-    rows = [json.loads(line) for line in (folder / "out").read_text().splitlines() if line.startswith("{")]
-    assert sum(row["rows"] for row in rows) >= 1
     changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
     places = list(zip(changes["_gtid"].to_pylist(), changes["_row"].to_pylist(), strict=True))
     assert len(places) == len(set(places)) == 3 + 1 + 2 + 3 + 1 + 4
