@@ -161,10 +161,15 @@ def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:
     return pa.Array.from_buffers(kind, len(facts), [None, pa.py_buffer(facts)], 0)
 
 
+@lru_cache(maxsize=4)
+def _prefixes(texts: tuple[str, ...]) -> Labels:
+    return Labels.from_labels(texts)
+
+
 def gtid_column(sids: Ints, gnos: Ints, servers: Sequence[Writer]) -> pa.Array:
     """GTIDs as text, from columns as in `TransactionBatch`; NULL where the server is -1."""
     count = len(sids)
-    labels = Labels.from_labels(tuple(sid.prefix for sid in servers))
+    labels = _prefixes(tuple(sid.prefix for sid in servers))
     longest = int(np.diff(labels.starts).max(initial=0)) + _LONGEST_NUMBER
     offsets = np.empty(count + 1, np.int32)
     data = np.empty(longest * count, np.uint8)

@@ -40,11 +40,32 @@ def _load_intrinsic(bits: int, *, swap: bool) -> Any:
     return intrinsic(load)
 
 
+def _store(_context: Any, buf: Any, _at: Any, _word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        builder.store(arguments[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(buf, types.int64, types.int64), generate
+
+
+_STORE: Any = intrinsic(_store)
+
+
+def _compiled_store(buf: Any, at: Any, word: Any) -> Any:  # noqa: ARG001 - Numba asks by the types of the arguments
+    def store(buf: Any, at: Any, word: Any) -> None:
+        buf[at + 7]
+        _STORE(buf, at, word)
+
+    return store
+
+
 def _copy(_context: Any, source: Any, _at: Any, target: Any, _to: Any, _size: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
         second = _pointer(context, builder, signature.args[2], arguments[2], arguments[3])
-        cgutils.raw_memcpy(builder, second, first, arguments[4], 1)
+        # Not memcpy: a library that is linked without libc gets the oldest version of it, which knows no AVX.
+        cgutils.raw_memmove(builder, second, first, arguments[4], 1)
         return context.get_dummy_value()
 
     long = types.int64
@@ -194,6 +215,7 @@ _replace_load(memory.load_i64, _load_intrinsic(64, swap=False), 8)
 _replace_load(memory.load_big_u32, _load_intrinsic(32, swap=True), 4)
 _replace_view(memory.bytes_at, _view_intrinsic(types.uint8))
 _replace_view(memory.ints_at, _view_intrinsic(types.int64))
+_replace(memory.store_i64, _compiled_store)
 _replace(memory.copy_bytes, _compiled_copy)
 _replace(memory.borrowed, _compiled_borrowed)
 _replace(carryless.carryless, _compiled_carryless)

@@ -26,7 +26,7 @@ from strata_cdc.binlog.kernels.json_values import (
     put_word,
 )
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL
-from strata_cdc.binlog.kernels.memory import load_u8, load_u16
+from strata_cdc.binlog.kernels.memory import borrowed, load_u8, load_u16
 from strata_cdc.binlog.kernels.numbers import little_endian
 from strata_cdc.binlog.kernels.status import CORRUPT, DONE, FULL
 
@@ -221,6 +221,7 @@ def gather_json(  # noqa: PLR0913, PLR0917 - arrays have no other way in
     Returns:
         Status and row: DONE; FULL, to continue with that row and a longer `out`; CORRUPT for that row.
     """
+    powers, alphabet, buf, frames, out = borrowed((powers, alphabet, buf, frames, out))
     for i in range(first, cells.shape[0]):
         to = np.int64(offsets[i])
         if cells[i] > ABSENT_CELL:

@@ -1,4 +1,4 @@
-"""Reads numbers and copies bytes at any offset in one machine instruction or call; reads arrays by their addresses.
+"""Loads, stores and copies bytes at any offset in one machine instruction or call; reads arrays by their addresses.
 Not here: bounds. Callers check them first, as for an index; `NUMBA_BOUNDSCHECK=1` checks the last byte here too.
 
 A compiled index of a signed type costs a test for negative values at each access, and each byte of a number costs one
@@ -43,6 +43,12 @@ def load_i64(buf: Bytes, at: Int) -> Int:
 def load_big_u32(buf: Bytes, at: Int) -> Int:
     """Four bytes in big-endian order."""
     return np.int64(int.from_bytes(_slice(buf, at, 4), "big"))
+
+
+def store_i64(buf: Bytes, at: Int, word: Int) -> None:
+    """Writes a number of eight bytes in little-endian order."""
+    target = buf[at : at + 8]
+    target[:] = np.frombuffer(int(word).to_bytes(8, "little", signed=True), np.uint8)
 
 
 def copy_bytes(source: Bytes, at: Int, target: Bytes, to: Int, size: Int) -> None:
