@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 _PREVIOUS, _GTID, _QUERY = 35, 33, 2
 _HEADER = struct.Struct("<IBIIIH")
-_PART_MB = 100
+PART_MB = 100
+"""What the server writes itself."""
 
 
 def events(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -87,7 +88,7 @@ def write_archive(folder: Path, first: list[Path], megabytes: int) -> None:
     head, rows, numbers = transactions(content)
     own = UUID(bytes=rows[0][_HEADER.size + 1 : _HEADER.size + 17])
     executed = [f"{own}:1-{max(numbers)}"]
-    for copy in range(1, max(1, megabytes // _PART_MB)):
+    for copy in range(1, max(1, megabytes // PART_MB)):
         server = uuid5(own, str(copy))
         data = copied([*head, *rows], server, ",".join(executed))
         (folder / f"binlog.{number + copy:06}").write_bytes(data)
@@ -130,9 +131,9 @@ def main(arguments: list[str]) -> None:
     engine = Engine(arguments.pop(0)) if arguments and not arguments[0].isdecimal() else Engine.LOCAL
     sizes = [int(size) for size in arguments] or [1024, 2048]
     with tempfile.TemporaryDirectory(prefix="strata-backlog-") as text, start_server(Path(text) / "server") as server:
-        written = make(server, WORKLOADS[0], _PART_MB)
+        written = make(server, WORKLOADS[0], PART_MB)
         files = [path for path in server.binlogs() if path.name <= written.name]
-        for megabytes in (_PART_MB, *sizes):
+        for megabytes in (PART_MB, *sizes):
             folder = Path(text) / str(megabytes)
             folder.mkdir()
             write_archive(folder / "archive", files, megabytes)

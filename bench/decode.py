@@ -45,7 +45,8 @@ PEER_SECONDS = 10
 """python-mysql-replication is given this time, and what it read until then is counted."""
 
 _TO_ARROW = """
-import sys, time
+import gc, sys, time
+gc.set_threshold(50_000)  # as in a command
 from bench.decode import decode_all
 decode_all(sys.argv[1], 1 << 22)
 begin = time.perf_counter()

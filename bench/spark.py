@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.timing import Run, python
 from strata_cdc.config.settings import load_settings
@@ -17,6 +18,9 @@ from strata_cdc.runs.run_folder import read_decoded, run_folder
 from strata_cdc.spark_jobs.decode_slices import decode_all
 from strata_cdc.spark_jobs.session import open_local_session
 from strata_cdc.tables.commit import publish
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Settings
 
 SOURCE = "bench"
 _CODE = "import sys; from bench.spark import measure; measure(sys.argv[1])"
@@ -31,7 +35,7 @@ def make_lake(folder: Path, *binlogs: Path) -> Path:
     (folder / "strata.toml").write_text(
         f'lake = "{folder}/lake"\n[sources.{SOURCE}]\nconnection = "mysql_bench"\nstore = "sqlite:///{folder}/store.db"\n'
     )
-    settings = load_settings(_environment(folder))
+    settings = settings_of(folder)
     land_files(str(archive), lake=settings.lake, source=SOURCE)
     ingest.track(SOURCE, settings=settings)
     report = ingest.plan(SOURCE, None, None, settings=settings)
@@ -47,7 +51,7 @@ def spark_job(folder: Path) -> Run:
 def measure(folder: str) -> None:
     """Decodes and publishes, and prints the seconds and the rows."""
     run, _, url = (Path(folder) / "run").read_text().partition(" ")
-    lake = load_settings(_environment(Path(folder))).lake
+    lake = settings_of(Path(folder)).lake
     shutil.rmtree(Path(lake) / "changes", ignore_errors=True)
     spark = open_local_session("bench", {"spark.ui.showConsoleProgress": "false"})
     spark.range(1).count()
@@ -63,5 +67,8 @@ def measure(folder: str) -> None:
     print(seconds, decoded.rows, file=sys.stdout)
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    return {"STRATA_SETTINGS": str(folder / "strata.toml"), "AIRFLOW_CONN_MYSQL_BENCH": "mysql://nobody@127.0.0.1:1/"}
+def settings_of(folder: Path) -> Settings:
+    """The settings that `make_lake` wrote."""
+    return load_settings(
+        {"STRATA_SETTINGS": str(folder / "strata.toml"), "AIRFLOW_CONN_MYSQL_BENCH": "mysql://nobody@127.0.0.1:1/"}
+    )
