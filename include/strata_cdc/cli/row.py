@@ -183,11 +183,9 @@ def _show_diff(differences: TableDiff) -> None:
         say(f"the table did not exist at transaction {differences.first.seq:,}")
     elif differences.before.name != differences.after.name:
         say(f"the table was {differences.before.name}")
-    for column in differences.columns:
-        if column.before is None or column.after is None:
-            say(one_line(f"column {'+' if column.before is None else '-'} {column.after or column.before}"))
-        else:
-            say(one_line(f"column ~ {column.before} -> {column.after}"))
+    _show_columns(differences)
+    if differences.doubt is not None:
+        say(one_line(f"rows may be shown as one that went and one that came: {differences.doubt}"))
     before = (differences.before or differences.after).definition
     seen = dict.fromkeys(("added", "removed", "changed"), 0)
     for row in differences.rows:
@@ -196,3 +194,11 @@ def _show_diff(differences: TableDiff) -> None:
             say(one_line(text))
     words = ", ".join(f"{number:,} {kind}" for kind, number in seen.items())
     say(f"{words} between transactions {differences.first.seq:,} and {differences.second.seq:,}", err=True)
+
+
+def _show_columns(differences: TableDiff) -> None:
+    for column in differences.columns:
+        if column.before is None or column.after is None:
+            say(one_line(f"column {'+' if column.before is None else '-'} {column.after or column.before}"))
+        else:
+            say(one_line(f"column ~ {column.before} -> {column.after}"))

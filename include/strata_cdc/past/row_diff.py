@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.errors import PastUnknownError
 from strata_cdc.mirrors.layout import key_names
-from strata_cdc.past.key_texts import without_zeros
-from strata_cdc.past.rows_as_json import json_columns, json_rows_of
+from strata_cdc.past.key_texts import texts_of_values, without_zeros
+from strata_cdc.past.rows_as_json import json_columns, json_rows_of, key_image
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 from strata_cdc.tables.layout import column_name
@@ -21,7 +22,7 @@ from strata_cdc.tables.state import row_codes
 from strata_cdc.tables.verbatim import verbatim_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -69,6 +70,9 @@ class MomentRows(Struct, frozen=True):
     """The version that they have."""
     rows: pa.Table
     """In `exact_schema` (`tables/convert.py`); further columns do not count."""
+    key_texts: Mapping[int, Sequence[str | None]] = {}
+    """By column of the key that a DDL converted until the second moment, what its values became (`key_texts.py`); None:
+    not known."""
 
 
 def column_differences(before: ChangeSpan, after: ChangeSpan) -> list[ColumnDifference]:
@@ -89,6 +93,9 @@ def row_differences(before: MomentRows, after: MomentRows) -> Iterator[MomentDif
 
     With a key at the second moment, rows are the same if they have the same values in its columns. Otherwise, rows are
     the same if all of their values are; of equal rows, their numbers are compared. Only columns of both moments count.
+
+    Raises:
+        PastUnknownError: A DDL gave several rows of the first moment the key of a row of the second one.
     """
     both = [number for number in after.span.ids if number in before.span.ids]
     names = {number: name for name, number in after.span.ids_by_name.items()}
@@ -103,6 +110,7 @@ def row_differences(before: MomentRows, after: MomentRows) -> Iterator[MomentDif
     if not has_key:
         yield from _of_whole_rows(before, after, *codes)
         return
+    _refuse_equal(before, *codes)
     old, new = _pairs(*codes)
     gone, came = _others(before.rows.num_rows, old), _others(after.rows.num_rows, new)
     yield from chain(_alone(before, gone, is_gone=True), _changed(before, after, old, new, both, key))
@@ -122,6 +130,9 @@ def _codes(before: MomentRows, after: MomentRows, ids: Sequence[int]) -> tuple[I
 def _comparable(before: MomentRows, after: MomentRows, number: int) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The values of a column at both moments, in one type."""
     (old, first), (new, other) = (_values(side, number) for side in (before, after))
+    if number in before.key_texts:
+        texts = texts_of_values(new, key_image(after.rows, new))
+        return pa.chunked_array([before.key_texts[number]], pa.string()), pa.chunked_array([texts], pa.string())
     kinds = [parse_column_type(column.column_type).kind for column in (old, new)]
     if kinds[0] is kinds[1] and first.type == other.type and not _has_texts(before, old, after, new):
         return first, other
@@ -148,6 +159,17 @@ def _has_texts(before: MomentRows, old: Column, after: MomentRows, new: Column) 
 def _values(side: MomentRows, number: int) -> tuple[Column, pa.ChunkedArray]:
     column = side.span.definition.columns[side.span.ids.index(number)]
     return column, side.rows[column_name(column.name)]
+
+
+def _refuse_equal(side: MomentRows, before: Ints, after: Ints) -> None:
+    """Refuses rows of the first moment that a DDL gave one key: only one of them was there by then."""
+    kept = before[np.isin(before, after)] if side.key_texts else before[:0]
+    if len(np.unique(kept)) < len(kept):
+        raise PastUnknownError(
+            "a DDL gave several rows of the first moment one key, and nothing tells which of them were still there",
+            table=str(side.span.name),
+            remedy="Compare up to a moment before the DDL, and from there on; `strata row history` has the changes.",
+        )
 
 
 def _pairs(before: Ints, after: Ints) -> tuple[Ints, Ints]:

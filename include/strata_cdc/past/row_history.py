@@ -153,6 +153,8 @@ class _Rows:
         self._rows: dict[int, _Row] = {}
         self._held: list[HistoryEvent] = []
         """What happened while no row was there: it is shown if another row of the key follows."""
+        self._doubts: list[UnknownChanges] = []
+        """What is shown if a row follows that is older than its first change."""
 
     def take_event(self, event: TableEvent) -> Iterator[HistoryLine]:
         """A statement on the table."""
@@ -162,6 +164,12 @@ class _Rows:
         if is_shown:
             yield from self._held
             self._held = []
+        doubt = self._paths.doubts.get(event.seq)
+        if doubt is not None:
+            reason = f"the row may have another key from here on than before: {doubt}"
+            self._doubts.append(UnknownChanges(event.name, event.seq, event.seq, reason))
+            if any(row.is_there for row in self._rows.values()):
+                yield self._doubts.pop()
 
     def take_changes(self, batch: TableChangeBatch) -> Iterator[HistoryLine]:
         """Changes, those of other rows among them."""
@@ -175,6 +183,9 @@ class _Rows:
             is_first = row_id not in self._rows and line.op != "insert"
             row = self._rows.setdefault(row_id, _Row(len(self._rows) + 1, RowValues()))
             row.is_there = line.op != "delete" and not is_end
+            if is_first:
+                yield from self._doubts
+                self._doubts = []
             yield from self._held
             self._held = []
             yield line.made(self._request, row.values, batch, _key(line, names), row.number, is_first=is_first)

@@ -14,6 +14,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import KeyFilter
+from strata_cdc.past.key_conversions import UnknownKeyError, conversion_of, former_keys
 from strata_cdc.past.key_images import key_images
 from strata_cdc.past.key_texts import KeyValues, as_compared, has_spellings, texts_of_values
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
@@ -27,13 +28,12 @@ from strata_cdc.tables.current_rows import ends_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from strata_cdc.past.key_conversions import FormerKeys, Key, KeyConversion
     from strata_cdc.past.key_texts import KeyImage
     from strata_cdc.past.table_changes import TableChanges
     from strata_cdc.past.timeline import TableTimeline
     from strata_cdc.schema.model.definition import Column, TableName
 
-Key = tuple[str, ...]
-"""The values of a key's columns as texts (`key_texts.py`)."""
 RowOrder = tuple[int, int]
 """`_seq` and `_row` of a change; a row of -1 is before the changes of the transaction."""
 
@@ -143,6 +143,8 @@ class RowPaths(Struct, frozen=True):
     """The numbers of the rows."""
     filter: KeyFilter
     """The changes of these keys."""
+    doubts: dict[int, str]
+    """Statements of which nobody knows what they made of a key of the rows: ordinal, and why."""
 
     def row_of(self, key: Key, order: RowOrder) -> int | None:
         """The row that had a key at a place; None if it is none of the rows."""
@@ -169,12 +171,18 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
         StrataError: As for `TableChanges.read_timeline`.
     """
     keys = {key}
+    former: dict[tuple[int, Key], FormerKeys] = {}
     while True:
         chosen = KeyFilter(columns.columns_in, sorted(keys))
         walk = _walked(changes, timeline, columns, (key, keys), chosen)
         wanted, more = walk.end()
+        for seq, converted in walk.converted(wanted) - former.keys():
+            former[seq, converted] = former_keys(changes, timeline, columns, converted, seq)
+            more |= former[seq, converted].keys - keys
         if not more:
-            return RowPaths(columns, tuple(sorted(keys)), walk.segments, frozenset(walk.spellings), wanted, chosen)
+            doubts = walk.doubts(wanted) | {seq: of.unknown for (seq, _), of in former.items() if of.unknown}
+            spellings = frozenset(walk.spellings)
+            return RowPaths(columns, tuple(sorted(keys)), walk.segments, spellings, wanted, chosen, doubts)
         keys |= more
         if len(keys) > MOST_KEYS:
             raise Usage(
@@ -201,7 +209,7 @@ def _walked(
         elif isinstance(part, UnknownChanges):
             walk.doubt((part.until, AFTER_ALL))
         else:
-            walk.take_event(part)
+            walk.take_event(part, conversion_of(columns, part))
     return walk
 
 
@@ -270,6 +278,10 @@ class _Walk:
         self._count = 0
         self._came: dict[int, Key] = {}
         self._went: dict[int, Key] = {}
+        self._unsure: dict[int, tuple[int, Key]] = {}
+        """Rows that may have come from another key by a conversion: its ordinal, and the key afterwards."""
+        self._unknown: dict[tuple[int, int], str] = {}
+        """Conversions of which nobody knows what they made of a row's key: ordinal and row, and why."""
         self.segments: dict[Key, list[tuple[RowOrder, RowOrder, int]]] = {}
         self.doubt(begin)
 
@@ -283,12 +295,52 @@ class _Walk:
         for key in list(self._open):
             self._end(key, order)
 
-    def take_event(self, event: TableEvent) -> None:
-        """A statement on the table."""
+    def take_event(self, event: TableEvent, conversion: KeyConversion | None) -> None:
+        """A statement on the table, and what it made of keys."""
+        if conversion is not None:
+            self._convert(conversion)
         if event.removes_all:
             self.remove_all((event.seq, -1))
         elif _may_bring_rows(event):
             self.doubt((event.seq, -1))
+
+    def _convert(self, conversion: KeyConversion) -> None:
+        """A statement that writes keys in another way."""
+        order = conversion.seq, -1
+        rows: dict[Key, tuple[int, bool]] = {}
+        for key in sorted(self._open, key=self._sure.__contains__):
+            is_sure = key in self._sure
+            row = self._end(key, order)
+            if row is not None:
+                after = self._forward(conversion, key, row)
+                if after is not None:
+                    rows[after] = row, is_sure
+        for key, (row, is_sure) in rows.items():
+            if key not in self._keys:
+                self._went[row] = key
+                continue
+            self._begin(key, order, row)
+            if is_sure:
+                self._sure.add(key)
+        known = set(self._open)
+        self.doubt(order)
+        self._unsure |= {self._open[key][1]: (conversion.seq, key) for key in self._open.keys() - known}
+
+    def _forward(self, conversion: KeyConversion, key: Key, row: int) -> Key | None:
+        try:
+            return conversion.forward(key)
+        except UnknownKeyError as error:
+            self._unknown[conversion.seq, row] = str(error)
+            return key
+
+    def converted(self, rows: frozenset[int]) -> set[tuple[int, Key]]:
+        """Those of some rows that may have come from another key by a conversion: its ordinal, and their key
+        afterwards."""
+        return {self._unsure[row] for row in rows if row in self._unsure}
+
+    def doubts(self, rows: frozenset[int]) -> dict[int, str]:
+        """Conversions of which nobody knows what they made of the keys of some rows."""
+        return {seq: why for (seq, row), why in self._unknown.items() if row in rows}
 
     def add_spellings(self, order: RowOrder, changed: set[Key], same: _Same) -> None:
         """Keys of a change that are the same as the key. A row had one of them, so none had another spelling."""
@@ -313,7 +365,8 @@ class _Walk:
             self._went[row] = after
             return
         self._refuse_second(after, order)
-        self._end(after, order)
+        # The key was free: what may have come to it did not.
+        self._unsure.pop(self._end(after, order) or 0, None)
         self._begin(after, order, row)
         self._sure.add(after)
 

@@ -60,7 +60,8 @@ def diff_objects(diff: TableDiff) -> Iterator[Line]:
     columns = [{"before": column.before, "after": column.after} for column in diff.columns]
     names = {"before": None if diff.before is None else str(diff.before.name), "after": str(diff.after.name)}
     moments = {"first": diff.first.seq, "second": diff.second.seq}
-    yield {"kind": "tables", **names, **moments, "columns": columns}
+    doubt = {} if diff.doubt is None else {"doubt": diff.doubt}
+    yield {"kind": "tables", **names, **moments, "columns": columns, **doubt}
     for row in diff.rows:
         line: Line = {"kind": row.kind, "key": row.key}
         if row.before is not None:

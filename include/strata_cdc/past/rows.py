@@ -15,14 +15,16 @@ from msgspec.structs import replace
 from strata_cdc.arrow_columns import no_rows
 from strata_cdc.errors import Usage
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import ConditionFilter
 from strata_cdc.past.client_statements import ClientStatements
+from strata_cdc.past.key_conversions import conversions_since, is_unknown, steps_by_column, texts_since
 from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.row_blame import Blame, RowBlame
 from strata_cdc.past.row_diff import MomentDifference, MomentRows, column_differences, row_differences
 from strata_cdc.past.row_history import HistoryChange, HistoryRequest, history_of_filter, history_of_key
 from strata_cdc.past.row_paths import key_columns_of, key_of_words, row_paths
-from strata_cdc.past.rows_as_json import json_rows_of, rows_with_key
+from strata_cdc.past.rows_as_json import json_rows_of, key_image, rows_with_key
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines, UnknownChanges
@@ -30,12 +32,14 @@ from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.ticdc.landed_steps import commit_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from strata_cdc.config.settings import Source
+    from strata_cdc.dialects.view_source import TypeChange
+    from strata_cdc.past.key_conversions import Key
     from strata_cdc.past.row_diff import ColumnDifference
     from strata_cdc.past.row_history import HistoryEvent, HistoryLine
-    from strata_cdc.past.row_paths import Key, KeyColumns
+    from strata_cdc.past.row_paths import KeyColumns
     from strata_cdc.past.timeline import ChangeSpan, TableTimeline
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -63,6 +67,8 @@ class TableDiff(Struct, frozen=True):
     columns: tuple[ColumnDifference, ...]
     rows: Iterator[MomentDifference]
     """Computed one by one."""
+    doubt: str | None = None
+    """Why a row may be shown as one that went and one that came: what a DDL made of its key is not known."""
 
 
 class PastRows(AbstractContextManager["PastRows"]):
@@ -200,14 +206,17 @@ class PastRows(AbstractContextManager["PastRows"]):
         after = self._existing(timeline)
         before = timeline.span_at(first.seq)
         words = key_of_words(after, key) if key else None
-        new = self._rows(after, second, after, words)
+        new, doubt = self._rows(after, second, after, words), None
         if before is None:
             self._refuse_if_not_known(name, first)
             old: MomentRows = MomentRows(after, no_rows(new.rows.schema))
             columns: tuple[ColumnDifference, ...] = ()
         else:
-            old, columns = self._rows(before, first, after, words), tuple(column_differences(before, after))
-        return TableDiff(before, after, first, second, columns, row_differences(old, new))
+            columns = tuple(column_differences(before, after))
+            converted = _key_steps(timeline, after, first)
+            old = self._rows(before, first, after, words, [() if is_unknown(of) else of for of in converted.values()])
+            old, doubt = _with_keys_since(old, converted)
+        return TableDiff(before, after, first, second, columns, row_differences(old, new), doubt)
 
     # Parts of the answers ----------------------------------------------------------------------------
 
@@ -280,8 +289,16 @@ class PastRows(AbstractContextManager["PastRows"]):
         objects = json_rows_of(rows, span.definition)
         return objects[0] if objects else None
 
-    def _rows(self, span: ChangeSpan, moment: PastMoment, last: ChangeSpan, key: Key | None) -> MomentRows:
-        """The rows of a table at a moment; with a key of the version `last`, those alone that have it."""
+    def _rows(
+        self,
+        span: ChangeSpan,
+        moment: PastMoment,
+        last: ChangeSpan,
+        key: Key | None,
+        since: Sequence[Sequence[TypeChange]] = (),
+    ) -> MomentRows:
+        """The rows of a table at a moment; with a key of the version `last`, those alone that have it after the
+        conversions `since`."""
         mirror = self._tables.rows(span.name, moment)
         if key is None:
             return MomentRows(span, pa.concat_tables([no_rows(mirror.exact_schema), *mirror.exact_batches()]))
@@ -293,4 +310,27 @@ class PastRows(AbstractContextManager["PastRows"]):
                 table=str(span.name),
                 remedy="Leave out the key to compare all rows.",
             )
-        return MomentRows(span, rows_with_key(mirror, [names[number] for number in ids], key))
+        return MomentRows(span, rows_with_key(mirror, [names[number] for number in ids], key, since))
+
+
+def _key_steps(timeline: TableTimeline, last: ChangeSpan, moment: PastMoment) -> dict[int, list[TypeChange]]:
+    """The conversions of each column of a key after a moment; empty without any."""
+    if not key_names(last.definition):
+        return {}
+    columns = key_columns_of(last)
+    conversions = conversions_since(columns, timeline, moment.seq)
+    return dict(zip(columns.ids, steps_by_column(conversions), strict=True)) if conversions else {}
+
+
+def _with_keys_since(old: MomentRows, since: Mapping[int, Sequence[TypeChange]]) -> tuple[MomentRows, str | None]:
+    """Rows with their keys after some conversions, and why some of these are not known. A conversion of which nothing
+    is known leaves them as they are."""
+    columns, texts, doubt = dict(zip(old.span.ids, old.span.definition.columns, strict=True)), {}, None
+    for number, steps in since.items():
+        if number not in columns or not steps:
+            continue
+        values, unknown = texts_since(key_image(old.rows, columns[number]), steps)
+        doubt = doubt or unknown
+        if not is_unknown(steps):
+            texts[number] = values
+    return replace(old, key_texts=texts), doubt

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.jsonl import JSON_VALUES
+from strata_cdc.past.key_conversions import ConvertedValues
 from strata_cdc.past.key_texts import KeyImage, KeyValues
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.layout import column_name
@@ -20,6 +21,7 @@ from strata_cdc.tables.verbatim import exact_names, verbatim_name, verbatim_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from strata_cdc.dialects.view_source import TypeChange
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import Column, TableDefinition
 
@@ -55,23 +57,26 @@ def json_rows_of(rows: pa.Table, definition: TableDefinition) -> list[dict[str, 
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> pa.Table:
+def rows_with_key(
+    mirror: Mirror, names: Sequence[str], key: Sequence[str], since: Sequence[Sequence[TypeChange]] = ()
+) -> pa.Table:
     """The rows of a mirror that have a key, in `exact_schema` and with `_seq`; of a primary key, at most one.
 
     Args:
         names: The columns of the key, as its definition spells them.
         key: Their values as texts (`key_texts.py`).
+        since: By column, the conversions after which they are these values; empty: none.
 
     Raises:
         DamagedFileError: A file is gone or damaged.
         LakeUnavailableError: The storage does not answer.
     """
-    wanted = []
-    for name, text in zip(names, key, strict=True):
+    wanted: list[KeyValues | ConvertedValues] = []
+    for name, text, steps in zip(names, key, since or ((),) * len(key), strict=True):
         column = mirror.definition.column(name)
         if column is None:
             return no_rows(mirror.exact_schema)
-        wanted.append(KeyValues.from_texts(column, [text]))
+        wanted.append(ConvertedValues(column, steps, text) if steps else KeyValues.from_texts(column, [text]))
     columns = exact_names(mirror.definition, [column_name(name) for name in names])
     parts = [no_rows(mirror.exact_schema)]
     for path, file in mirror.snapshot.files.items():
@@ -81,7 +86,7 @@ def rows_with_key(mirror: Mirror, names: Sequence[str], key: Sequence[str]) -> p
     return pa.concat_tables(parts)
 
 
-def _has(rows: pa.Table, wanted: Sequence[KeyValues]) -> pa.Array:
+def _has(rows: pa.Table, wanted: Sequence[KeyValues | ConvertedValues]) -> pa.Array:
     return reduce(pc.and_, (values.among(key_image(rows, values.column)) for values in wanted))
 
 
