@@ -75,7 +75,11 @@ def read_condition(text: str, definition: TableDefinition, table: str = "") -> N
         ConditionError: The text is not a condition, or has a construct whose meaning would not be kept; the message has
             line, column and a caret.
     """
-    return _Reader(text, definition, table).read_condition()
+    reader = _Reader(text, definition, table)
+    try:
+        return reader.read_condition()
+    except RecursionError:
+        raise reader.too_deep() from None
 
 
 class UnknownColumnError(ConditionError):
@@ -88,7 +92,11 @@ def check_condition(text: str) -> None:
     Raises:
         ConditionError: The text is not an expression of MySQL's SQL.
     """
-    _Reader(text, TableDefinition(), "").tree()
+    reader = _Reader(text, TableDefinition(), "")
+    try:
+        reader.tree()
+    except RecursionError:
+        raise reader.too_deep() from None
 
 
 class _Reader:
@@ -103,6 +111,10 @@ class _Reader:
         if not columns_of(condition):
             self._fail("a condition names a column", 0)
         return condition
+
+    def too_deep(self) -> ConditionError:
+        """An error about parts that lie within each other more deeply than Python's stack allows."""
+        return self._error("the condition is nested too deeply; IN takes a list of any length", 0)
 
     def tree(self) -> exp.Expr:
         """Parses the text, before any column is looked up."""
