@@ -9,7 +9,9 @@ from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.encoders import jsonable_encoder
 from fastapi.exception_handlers import http_exception_handler
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -25,6 +27,7 @@ from strata_cdc.serve.around import Around
 from strata_cdc.serve.bounded_bodies import BoundedBodies
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
+from strata_cdc.serve.parameter_words import refuse_repeated, refused_parameters
 from strata_cdc.serve.points import commit_timestamps, moment_forms, point_forms, position_at
 from strata_cdc.serve.rendering import FOLDER, make_environment
 from strata_cdc.serve.row_page import row_view, rows_at
@@ -172,7 +175,10 @@ class _Pages:
         """Adds the routes. Files are served by a route, since a mounted folder has no dependencies, and so no guard."""
         app.exception_handler(StrataError)(self.refuse)
         app.exception_handler(ImportError)(self.refuse_import)
-        app.exception_handler(HTTPException)(self.refuse_request)
+        # A path and a method that there are not come from Starlette, whose errors are others than FastAPI's.
+        for refused in (HTTPException, 404, 405):
+            app.exception_handler(refused)(self.refuse_request)
+        app.exception_handler(RequestValidationError)(self.refuse_parameters)
         files = StaticFiles(directory=FOLDER / "static")
 
         @app.get("/static/{name}", include_in_schema=False)
@@ -194,7 +200,12 @@ class _Pages:
         ):
             # With HEAD, which `curl --head` and uptime monitors send.
             app.add_api_route(
-                path, endpoint, methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False
+                path,
+                endpoint,
+                methods=["GET", "HEAD"],
+                response_class=HTMLResponse,
+                include_in_schema=False,
+                dependencies=[Depends(refuse_repeated)],
             )
 
     def run(self, dag_id: _Id, run_id: _Id, map_index: _MapIndex = "") -> HTMLResponse:
@@ -226,8 +237,19 @@ class _Pages:
     async def refuse(self, request: Request, error: StrataError) -> HTMLResponse | JSONResponse:
         """An error of ours as an answer: what happened, and what to run next."""
         status = 400 if isinstance(error, Usage) else 503 if isinstance(error, Transient) else 404
-        if "/api/" in request.url.path:
-            return JSONResponse(to_plain(error.facts()), status)
+        return self._refused(request, error, status)
+
+    async def refuse_parameters(self, request: Request, error: RequestValidationError) -> HTMLResponse | JSONResponse:
+        """Parameters that are missing, or of another type than their route takes; programs also get the list of
+        FastAPI's own answer."""
+        refused = refused_parameters(error.errors())
+        return self._refused(request, refused, 422, detail=jsonable_encoder(error.errors()))
+
+    def _refused(self, request: Request, error: StrataError, status: int, **more: Any) -> HTMLResponse | JSONResponse:
+        accepted = request.headers.get("accept", "")
+        wants_json = "application/json" in accepted and "text/html" not in accepted
+        if wants_json or "/api/" in request.url.path:
+            return JSONResponse(to_plain(error.facts()) | more, status)
         return self._show("error.html", status, error=error)
 
     async def refuse_import(self, request: Request, error: ImportError) -> HTMLResponse | JSONResponse:
@@ -356,10 +378,13 @@ class _Answers:
 
     def add_to(self, app: FastAPI) -> None:
         """Adds the routes."""
-        app.add_api_route("/api/sources", self.sources, tags=["schema"])
-        app.add_api_route("/api/schema", self.schema, tags=["schema"])
-        app.add_api_route("/api/history", self.history, tags=["schema"])
-        app.add_api_route("/api/verdict", self.verdict, tags=["checks"])
+        for path, endpoint, tag in (
+            ("/api/sources", self.sources, "schema"),
+            ("/api/schema", self.schema, "schema"),
+            ("/api/history", self.history, "schema"),
+            ("/api/verdict", self.verdict, "checks"),
+        ):
+            app.add_api_route(path, endpoint, tags=[tag], dependencies=[Depends(refuse_repeated)])
 
     def sources(self) -> JSONResponse:
         """Names of the sources."""
