@@ -43,6 +43,8 @@ def _count(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     inner = node.this
     if isinstance(inner, exp.Star):
         return integer("count(*)")
+    if node.expressions:
+        reader.refuse("COUNT of several expressions has DISTINCT", node)
     if not isinstance(inner, exp.Distinct):
         return integer(f"count({reader.value(inner).sql})")
     values = [reader.value(argument) for argument in inner.expressions]

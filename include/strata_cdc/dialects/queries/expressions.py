@@ -63,6 +63,7 @@ _TYPES_OF_LITERALS: Final = {
     "TIMESTAMPTZ": ValueKind.DATETIME, "TIME": ValueKind.TIME,
 }  # fmt: skip
 """sqlglot's names of the types before literals."""
+_TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMPTZ"})
 
 _MOST_ROWS: Final = 1000
 _MOST_IN_BIGINT: Final = 18
@@ -240,6 +241,8 @@ class ExpressionReader:
 
     def when(self, node: exp.Expr) -> QueryValue:
         """IF()."""
+        if node.args.get("false") is None:
+            self.refuse("IF() has three arguments", node)
         values = [self.value(node.args["true"]), self.value(node.args["false"])]
         return self.chosen([self.condition(node.this)], values[:1], values[1])
 
@@ -282,7 +285,9 @@ class ExpressionReader:
         kind = _TYPES_OF_LITERALS.get(node.args["to"].this.name)
         if kind is not None and isinstance(node.this, exp.Literal) and node.this.is_string:
             moment = temporal(node.this.name, kind)
-            if moment is None:
+            # TIMESTAMP '2026-02-01' is an error to the server, CAST('2026-02-01' AS DATETIME) midnight.
+            is_short = node.args["to"].this.name in _TIMESTAMPS and ":" not in node.this.name
+            if moment is None or is_short:
                 self.refuse(f"{node.this.name!r} is no {kind.name} in its full form", node)
             return temporal_value(moment.value)
         return self.functions["CAST"](self, node)

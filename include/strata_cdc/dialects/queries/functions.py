@@ -202,7 +202,10 @@ def _as_text(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
         text = f"CASE WHEN {value.sql} = 0 THEN '0000' ELSE CAST({value.sql} AS VARCHAR) END"
         return QueryValue(text, _text_of(reader), name=value.name)
     if value.type in _SAME_TEXT:
-        return QueryValue(f"CAST({value.sql} AS VARCHAR)", _text_of(reader), name=value.name)
+        # DuckDB writes no zero before the point of a DECIMAL(3,3).
+        is_all_fraction = value.type is ValueType.DECIMAL and 0 < value.kind.scale < MOST_DIGITS
+        sql = f"CAST({value.sql} AS DECIMAL({MOST_DIGITS},{value.kind.scale}))" if is_all_fraction else value.sql
+        return QueryValue(f"CAST({sql} AS VARCHAR)", _text_of(reader), name=value.name)
     if value.type not in {ValueType.TEXT, ValueType.NULL}:
         reader.refuse(f"the text of {value.name} is not known here", node)
     return value
@@ -294,6 +297,8 @@ def _end(name: str) -> Translate:
 
 
 def _substring(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
+    if node.args.get("start") is None:
+        reader.refuse("SUBSTRING() has two or three arguments", node)
     value, start = _text(reader, node.this), _whole(reader, node.args["start"])
     length = node.args.get("length")
     count = "" if length is None else f", {_not_negative(_whole(reader, length))}"
@@ -316,6 +321,8 @@ def _trim(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
 
 def _replace(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     arguments = node.expressions or [node.this, node.expression, node.args.get("replacement")]
+    if None in arguments:
+        reader.refuse("REPLACE() has three arguments", node)
     values = [_text(reader, argument) for argument in arguments]
     sql = [value.sql for value in values]
     text = f"CASE WHEN {sql[1]} = '' THEN {sql[0]} ELSE replace({', '.join(sql)}) END"

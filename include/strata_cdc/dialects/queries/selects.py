@@ -18,7 +18,7 @@ from strata_cdc.dialects.queries.meanings import AnyMeaning
 from strata_cdc.dialects.queries.ranges import ranges_in
 from strata_cdc.dialects.queries.relation import Relation
 from strata_cdc.dialects.queries.scope import NameScope
-from strata_cdc.dialects.queries.statement_text import column_name
+from strata_cdc.dialects.queries.statement_text import BEFORE_NAMES, column_name
 from strata_cdc.dialects.queries.values import QueryValue
 from strata_cdc.errors import QueryError
 from strata_cdc.schema.model.folding import fold_name
@@ -112,7 +112,8 @@ _SELECT_PARTS: Final = frozenset(
 _UNION_PARTS: Final = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
 _TABLE_PARTS: Final = frozenset({"this", "db", "alias", "version", "hints", "joins"})
 _JOIN_PARTS: Final = frozenset({"this", "on", "using", "side", "kind"})
-_AGGREGATES: Final = (exp.AggFunc,)
+_GROUPING: Final = tuple(kind for kind in AGGREGATES if kind is not exp.AnyValue)
+"""Aggregates that make a group of all rows. ANY_VALUE() does not."""
 
 
 class WrittenQuery(Struct, frozen=True):
@@ -317,9 +318,7 @@ class SelectReader:
         for alias, ranges in ranges_in(where.this, scope) if where is not None else ():
             self._session.ranges.setdefault(alias, []).append(ranges)
         group, having = node.args.get("group"), node.args.get("having")
-        is_grouped = group is not None or any(
-            _has_aggregate(part) for part in (*(item.node for item in items), *_terms(node))
-        )
+        is_grouped = self._is_grouped(node, [*(item.node for item in items), *_terms(node)])
         if having is not None and not is_grouped:
             raise self._text.error("HAVING without GROUP BY is not translated: WHERE", having)
         tail, reader = "", rows
@@ -342,21 +341,38 @@ class SelectReader:
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         return WrittenQuery(f"{head}{condition}{tail}{order}{self._limit(node)}", columns)
 
+    def _is_grouped(self, node: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
+        """Whether the rows of a SELECT are put in groups, or in one.
+
+        Args:
+            node: The SELECT.
+            parts: What it shows, and by what it is ordered.
+        """
+        if node.args.get("group") is not None:
+            return True
+        has_aggregate = any(map(_has_aggregate, parts))
+        if has_aggregate and not any(_has_aggregate(part, _GROUPING) for part in parts):
+            raise self._text.error("ANY_VALUE() makes no group of all rows: GROUP BY", node)
+        return has_aggregate
+
     def _item_value(self, item: _Item, reader: ExpressionReader) -> QueryValue:
         if item.column is None or isinstance(reader, GroupedReader):
             return reader.value(item.node)
         return item.column
 
     def _items(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
-        items = []
+        items: list[_Item] = []
         for item in node.expressions:
+            if isinstance(item, exp.Star) and items:
+                raise self._text.error("* is the first of the list, or has its table before it", item)
             if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
                 self._only(item.this if isinstance(item, exp.Column) else item, frozenset())
                 items += self._star(item, scope)
             elif isinstance(item, exp.Alias):
-                items.append(_Item(item.alias, item.this))
+                items.append(_Item(item.alias.lstrip(BEFORE_NAMES), item.this))
             else:
-                items.append(_Item(item.name if isinstance(item, exp.Column) else None, item))
+                inner = item.unnest()
+                items.append(_Item(inner.name if isinstance(inner, exp.Column) else None, item))
         return items
 
     def _star(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
@@ -398,12 +414,17 @@ class SelectReader:
             scope: The columns of its relations.
             is_strict: Whether a name that is also another column's is refused.
         """
-        aliases = {fold_name(item.name): item.node for item in items if item.name}
+        aliases: dict[str, exp.Expr] = {}
+        several: set[str] = set()
+        for name, of_name in ((fold_name(item.name), item.node) for item in items if item.name):
+            several |= {name} if aliases.setdefault(name, of_name) != of_name else set()
 
         def substituted(inner: exp.Expr) -> exp.Expr:
             if not isinstance(inner, exp.Column) or inner.table:
                 return inner
             meant = aliases.get(fold_name(inner.name))
+            if fold_name(inner.name) in several:
+                raise self._text.error(f"several columns of the result are called {inner.name}", inner)
             if meant is None or (isinstance(meant, exp.Column) and fold_name(meant.name) == fold_name(inner.name)):
                 return inner
             if is_strict and scope.own(inner):
@@ -451,7 +472,10 @@ class SelectReader:
             clause = node.args.get(part)
             if clause is None:
                 continue
-            if not isinstance(clause.expression, exp.Literal) or not clause.expression.name.isdigit():
+            if part == "offset" and node.args.get("limit") is None:
+                raise self._text.error("OFFSET comes after LIMIT", node)
+            value = clause.expression
+            if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
                 raise self._text.error(f"{word} has a whole number", node)
             made += f" {word} {clause.expression.name}"
         return made
@@ -570,13 +594,13 @@ def _names(node: exp.Expr, name: str) -> bool:
     return isinstance(node, exp.Column) and fold_name(node.name) == fold_name(name)
 
 
-def _has_aggregate(node: exp.Expr) -> bool:
+def _has_aggregate(node: exp.Expr, kinds: tuple[type[exp.Expr], ...] = (exp.AggFunc,)) -> bool:
     """Whether an expression has an aggregate that is not in a subquery of its own."""
-    if isinstance(node, _AGGREGATES):
+    if isinstance(node, kinds):
         return True
     if isinstance(node, (exp.Query, exp.Subquery)):
         return False
-    return any(_has_aggregate(child) for child in node.iter_expressions())
+    return any(_has_aggregate(child, kinds) for child in node.iter_expressions())
 
 
 def _transformed(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import TokenType
 
+from strata_cdc.dialects.queries.lexical_rules import NO_FUNCTIONS, odd_token
 from strata_cdc.errors import QueryError, one_line
 from strata_cdc.schema.model.types import shown_text
 
@@ -26,11 +27,11 @@ _AMBIGUOUS: Final = re.compile(rf"{_COMMENT}|{_STRING}|(['\"`]|--|/\*|:=|@|\|\||
 those above, and operators that depend on sql_mode."""
 _WHOLE: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|/\*.*?\*/", re.DOTALL)
 """Quotes and comments that have an end, whatever is in them."""
-_OWN_WORDS: Final = ("FOR SYSTEM_TIME", "a moment is")
+_OWN_WORDS: Final = ("FOR SYSTEM_TIME", "a moment is", "a table's alias")
 """How errors of this module's parsers begin; those of sqlglot name its own classes and tokens."""
 _SHOWN: Final = 60
 _OPENING: Final = ("'", '"', "`", "/*")
-_BEFORE_NAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
+BEFORE_NAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
 """What the server leaves out at the beginning of a name (sql/item.cc, `Item_name_string::copy`)."""
 _PARTS: Final = {
     "method": "NATURAL JOIN",
@@ -50,6 +51,11 @@ class MomentDialect(MySQL):
         """Reads `FOR SYSTEM_TIME`, whose moments may be GTID sets: these are no expressions of MySQL. The expressions
         of each SELECT know their texts, for `column_name`."""
 
+        FUNCTIONS: ClassVar = {name: made for name, made in MySQLParser.FUNCTIONS.items() if name not in NO_FUNCTIONS}
+        FUNCTION_PARSERS: ClassVar = {
+            name: read for name, read in MySQLParser.FUNCTION_PARSERS.items() if name not in NO_FUNCTIONS
+        }
+
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
             return self._parse_csv(self._parse_column_of_result), None
 
@@ -59,6 +65,12 @@ class MomentDialect(MySQL):
             if item is not None:
                 item.meta[_TEXT] = self._find_sql(first, self._prev)
             return item
+
+        def _parse_table_alias(self, *args: Any, **options: Any) -> exp.TableAlias | None:
+            is_text = self._curr.token_type if self._curr else None, self._next.token_type if self._next else None
+            if is_text[0] is TokenType.STRING or is_text == (TokenType.ALIAS, TokenType.STRING):
+                self.raise_error("a table's alias is no text")
+            return super()._parse_table_alias(*args, **options)
 
         def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
             table = super()._parse_table(*args, **options)
@@ -127,7 +139,9 @@ def column_name(item: exp.Expr) -> str:
             remedy="Give it a name: SELECT 'a' 'b' AS name.",
         )
     if isinstance(inner, exp.Literal):
-        return shown_text(inner.name.lstrip(_BEFORE_NAMES))
+        # sqlglot writes a zero before the point.
+        is_short = not inner.is_string and inner.name not in item.meta[_TEXT]
+        return shown_text((inner.name.removeprefix("0") if is_short else inner.name).lstrip(BEFORE_NAMES))
     if isinstance(inner, exp.Null):
         return "NULL"
     return shown_text(item.meta[_TEXT])
@@ -147,11 +161,15 @@ class StatementText:
     def __init__(self, text: str, dialect: type[MySQL] = MomentDialect) -> None:
         self.text = text
         self._refuse_ambiguous(dialect)
+        self._refuse_odd(dialect)
         try:
             # With the text before an error as a whole, whose length is the error's place.
             trees = [tree for tree in parse(text, dialect=dialect, error_message_context=len(text)) if tree is not None]
         except SqlglotError as error:
             raise self._unreadable(error) from None
+        except AttributeError:
+            # sqlglot's, of a function that lacks an argument.
+            raise QueryError("this is no query that can be read: a function has too few arguments") from None
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
         self.tree: exp.Query = trees[0]
@@ -167,6 +185,19 @@ class StatementText:
                     remedy="Write OR, AND, NOT and CONCAT() in words, a blank after --, no variables, and texts with "
                     r"no other escapes than \n \r \t \\ \' and \".",
                 )
+
+    def _refuse_odd(self, dialect: type[MySQL]) -> None:
+        try:
+            odd = odd_token(dialect().tokenize(self.text))
+        except SqlglotError as error:
+            raise self._unreadable(error) from None
+        if odd is not None:
+            at, what = odd
+            raise QueryError(
+                f"{what}, at character {at + 1}: {self._shown(at)}",
+                remedy="MySQL reads it in another way, or not at all: write blanks between numbers and names, and odd "
+                "names in backticks.",
+            )
 
     def _unreadable(self, error: SqlglotError) -> QueryError:
         """An error about a text that is not parsed."""

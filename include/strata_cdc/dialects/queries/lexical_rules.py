@@ -1,0 +1,183 @@
+"""Tokens that sqlglot takes, and that MySQL reads in another way or refuses: a statement with such tokens is refused.
+Not here: quotes, comments and operators (`statement_text.py`), what expressions mean (`expressions.py`).
+
+MySQL's lexer is sql/sql_lex.cc. A name may begin with a digit there, and a number ends where no more of it can follow:
+`1e5x` is `1e5 AS x`, `1ex` a name, `5$` a name, `.5.5` two numbers."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from sqlglot.tokenizer_core import TokenType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlglot.tokenizer_core import Token
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NUMBER: Final = re.compile(r"\d+|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d*", re.ASCII)
+_NUMBER_AND_NAME: Final = re.compile(r"\d+(?:[eE][+-]?\d|\.)", re.ASCII)
+_NUMBERS: Final = frozenset({TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING})
+_NAMES: Final = frozenset({TokenType.VAR, *_NUMBERS})
+_ENDS: Final = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.SEMICOLON, TokenType.WHERE,
+                          TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT})  # fmt: skip
+_DIRECTIONS: Final = frozenset({TokenType.ASC, TokenType.DESC})
+_NO_OPERATORS: Final = frozenset({"==", "::"})
+_STATES: Final = frozenset({TokenType.ISNULL, TokenType.NOTNULL})
+_ADJACENT: Final = _words(
+    """ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT JSON_ARRAYAGG
+    JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT SUBDATE SUBSTR
+    SUBSTRING SUM SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP"""
+)
+"""Functions that are no functions if a blank is before their parenthesis (sql/lex.h, `SYM_FN`; without
+IGNORE_SPACE)."""
+
+
+NO_FUNCTIONS: Final = _words(
+    """COLLATE COMBINED_PARAMETERIZED_AGG DATE_DIFF DATE_TO_DATE_STR DAY_OF_MONTH DAY_OF_WEEK DAY_OF_YEAR IIF
+    JSON_EXTRACT_PATH_TEXT JSON_EXTRACT_SCALAR J_S_O_N_EXISTS J_S_O_N_OBJECT J_S_O_N_OBJECT_AGG LAST_DAY_OF_MONTH
+    LEN LIKE MATCH_AGAINST NVL OPEN_J_S_O_N PARAMETERIZED_AGG SIGNUM STRING_AGG TIME_TO_STR TIME_TO_TIME_STR
+    TS_OR_DS_TO_DATE TS_OR_DS_TO_DATE_STR VAR_MAP X_M_L_TABLE"""
+)
+"""Names of functions that sqlglot knows, and MySQL does not."""
+_WITH_ARGUMENTS: Final = _words(
+    """CEIL CEILING COUNT DATE_ADD DATE_SUB DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR FIELD FLOOR ISNULL MONTH MONTHNAME
+    WEEKDAY YEAR"""
+)
+"""Functions that sqlglot reads without arguments, too."""
+_CLAUSES: Final = {
+    TokenType.WHERE: 1, TokenType.GROUP_BY: 2, TokenType.HAVING: 3, TokenType.ORDER_BY: 4, TokenType.LIMIT: 5,
+}  # fmt: skip
+"""The order of the clauses of a SELECT."""
+_NO_CLAUSE: Final = 6
+_TYPES_OF_CAST: Final = _words(
+    """CHAR CHARACTER NCHAR NATIONAL BINARY SIGNED UNSIGNED DATE DATETIME TIME DECIMAL DEC FLOAT DOUBLE REAL JSON YEAR
+    POINT LINESTRING POLYGON MULTIPOINT MULTILINESTRING MULTIPOLYGON GEOMETRYCOLLECTION"""
+)
+"""sql/sql_yacc.yy, `cast_type`."""
+
+
+def odd_token(tokens: Sequence[Token]) -> tuple[int, str] | None:
+    """Where the first token is that MySQL reads in another way, and what it would have to be; None if there is none."""
+    return next(iter((*_odd_tokens(tokens), *_odd_casts(tokens), *_odd_clauses(tokens), *_odd_ends(tokens))), None)
+
+
+def _odd_tokens(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    for token in tokens:
+        yield from _alone(token)
+    for before, token in pairwise(tokens):
+        is_adjacent = before.end + 1 == token.start
+        for is_odd, what in _ODD_PAIRS:
+            if is_odd(before, token, is_adjacent):
+                yield before.start, what
+
+
+def _is_alias_number(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as in the table
+    return before.token_type is TokenType.ALIAS and token.token_type in _NUMBERS
+
+
+def _has_no_blank(before: Token, token: Token, is_adjacent: bool) -> bool:  # noqa: FBT001  as above
+    if before.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and is_adjacent:
+        return "." in token.text
+    return before.token_type in _NUMBERS and token.token_type in _NAMES and is_adjacent
+
+
+def _has_blank(before: Token, token: Token, is_adjacent: bool) -> bool:  # noqa: FBT001  as above
+    return before.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and not is_adjacent
+
+
+def _lacks_item(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+    if before.token_type is TokenType.COMMA:
+        return token.token_type in _ENDS
+    return before.token_type is TokenType.L_PAREN and token.token_type is TokenType.COMMA
+
+
+def _is_far_call(before: Token, token: Token, is_adjacent: bool) -> bool:  # noqa: FBT001  as above
+    is_call = token.token_type is TokenType.L_PAREN and before.token_type is not TokenType.IDENTIFIER
+    return is_call and not is_adjacent and before.text.upper() in _ADJACENT
+
+
+def _is_part_of_name(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+    kinds = before.token_type, token.token_type
+    return TokenType.DOT in kinds and TokenType.STRING in kinds
+
+
+def _is_state(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+    return before.token_type in _STATES and token.token_type is not TokenType.L_PAREN
+
+
+def _has_directions(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+    words = before.text.upper(), token.text.upper()
+    return words in _NULLS or (before.token_type in _DIRECTIONS and token.token_type in _DIRECTIONS)
+
+
+_NULLS: Final = frozenset({("NULLS", "FIRST"), ("NULLS", "LAST")})
+_ODD_PAIRS: Final[Sequence[tuple[Callable[[Token, Token, bool], bool], str]]] = (
+    (_has_no_blank, "a number and a name, or two numbers, without a blank between them"),
+    (_has_blank, "a point and a number with a blank between them"),
+    (_lacks_item, "nothing before or after a comma"),
+    (_is_far_call, "a blank before the parenthesis of a function"),
+    (_is_alias_number, "a number as a name"),
+    (_is_part_of_name, "a text as a part of a name"),
+    (_is_state, "ISNULL and NOTNULL as operators, which they are not"),
+    (_has_directions, "a direction that MySQL does not have"),
+)
+"""Pairs of neighbours, the second beginning where the first ends or not."""
+
+
+def _odd_clauses(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    last = [0]
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            last.append(0)
+        elif token.token_type is TokenType.R_PAREN and len(last) > 1:
+            last.pop()
+        elif token.token_type is TokenType.SELECT:
+            last[-1] = 0
+        elif _CLAUSES.get(token.token_type, _NO_CLAUSE) <= last[-1]:
+            yield token.start, "a clause after one that it comes before"
+        else:
+            last[-1] = _CLAUSES.get(token.token_type, last[-1])
+
+
+def _odd_ends(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    if tokens and tokens[-1].token_type is TokenType.COMMA:
+        yield tokens[-1].start, "nothing after a comma"
+    if tokens and tokens[0].token_type is TokenType.FROM:
+        yield tokens[0].start, "FROM before SELECT"
+
+
+def _odd_casts(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    are_casts: list[bool] = []
+    has_name = False
+    for before, token in pairwise(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            are_casts.append(before.text.upper() == "CAST")
+            is_name = before.token_type is not TokenType.IDENTIFIER
+            has_name = is_name and before.text.upper() in _WITH_ARGUMENTS
+        elif token.token_type is TokenType.R_PAREN and are_casts:
+            if before.token_type is TokenType.L_PAREN and has_name:
+                yield before.start, "a function without its arguments"
+            are_casts.pop()
+        elif before.token_type is TokenType.ALIAS and are_casts and are_casts[-1] and not _is_type_of_cast(token):
+            yield token.start, f"CAST AS {token.text.upper()}, which is none of CHAR, SIGNED, DATE and the like"
+
+
+def _is_type_of_cast(token: Token) -> bool:
+    return token.text.upper() in _TYPES_OF_CAST
+
+
+def _alone(token: Token) -> Iterator[tuple[int, str]]:
+    if token.text in _NO_OPERATORS and token.token_type is not TokenType.STRING:
+        yield token.start, f"the operator {token.text}, which there is not"
+    if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
+        yield token.start, "two numbers without a blank between them"
+    if token.token_type is TokenType.VAR and _NUMBER_AND_NAME.match(token.text):
+        yield token.start, "a number and a name without a blank between them"

@@ -1,0 +1,346 @@
+-- A statement in each line, over the table of test_odd_statements.py.
+SELECT a FROM {db}.t WHERE 1e0
+SELECT a FROM {db}.t WHERE 0x1
+SELECT a FROM {db}.t WHERE '1'
+SELECT a FROM {db}.t WHERE a
+SELECT a FROM {db}.t WHERE a=1e1
+SELECT a FROM {db}.t WHERE a=10.
+SELECT a FROM {db}.t WHERE a=.1e2
+SELECT a FROM {db}.t WHERE a='10'
+SELECT a FROM {db}.t WHERE a='10abc'
+SELECT a FROM {db}.t WHERE a=' 10'
+SELECT a FROM {db}.t WHERE a=10 AND/**/id=1
+SELECT a FROM {db}.t WHERE a=10&&id=1
+SELECT a FROM {db}.t WHERE id IN(1,2,)
+SELECT a FROM {db}.t WHERE id IN(,1)
+SELECT a FROM {db}.t WHERE id IN (1) OR
+SELECT a FROM {db}.t WHERE id=1;
+SELECT a FROM {db}.t WHERE id=1;;
+SELECT a FROM {db}.t WHERE id=1; SELECT 1
+SELECT a FROM {db}.t WHERE id=1 -- x
+SELECT a FROM {db}.t WHERE id=1 --x
+SELECT a FROM {db}.t WHERE id=1--1
+SELECT a FROM {db}.t WHERE id=1 # x
+SELECT a FROM {db}.t WHERE id=1/*x
+SELECT a FROM {db}.t WHERE b='q '
+SELECT a FROM {db}.t WHERE b="q"
+SELECT a FROM {db}.t WHERE b='Q'
+SELECT a FROM {db}.t WHERE b=q
+SELECT a FROM {db}.t WHERE b LIKE'q'
+SELECT a FROM {db}.t WHERE b='q''
+SELECT a FROM {db}.t WHERE b=0x71
+SELECT a FROM {db}.t WHERE b=x'71'
+SELECT a FROM {db}.t WHERE b=0b1110001
+SELECT a FROM {db}.t WHERE b=_utf8mb4'q'
+SELECT a FROM {db}.t WHERE b=n'q'
+SELECT a FROM {db}.t WHERE b='q'COLLATE utf8mb4_bin
+SELECT a FROM {db}.t ORDER BY 1 /* ordered */
+SELECT a FROM {db}.t ORDER BY 1+0, id /* ordered */
+SELECT a FROM {db}.t ORDER BY -a /* ordered */
+SELECT a FROM {db}.t ORDER BY 2
+SELECT a FROM {db}.t ORDER BY 1.0
+SELECT a FROM {db}.t ORDER BY '1'
+SELECT a FROM {db}.t ORDER BY a ASC DESC
+SELECT a FROM {db}.t ORDER BY a NULLS FIRST
+SELECT a FROM {db}.t ORDER BY a,
+SELECT a, id AS a FROM {db}.t ORDER BY a
+SELECT a x FROM {db}.t ORDER BY x /* ordered */
+SELECT a x FROM {db}.t ORDER BY `x` /* ordered */
+SELECT a x FROM {db}.t ORDER BY 'x'
+SELECT a AS x, x AS a FROM {db}.t ORDER BY x /* ordered */
+SELECT a FROM {db}.t LIMIT 1e0
+SELECT a FROM {db}.t LIMIT 0x1
+SELECT a FROM {db}.t LIMIT '1'
+SELECT a FROM {db}.t LIMIT 1+1
+SELECT a FROM {db}.t LIMIT -1
+SELECT a FROM {db}.t ORDER BY id LIMIT 1,1
+SELECT a FROM {db}.t ORDER BY id LIMIT 1 OFFSET 1
+SELECT a FROM {db}.t ORDER BY id OFFSET 1
+SELECT a FROM {db}.t ORDER BY id LIMIT 1 LIMIT 1
+SELECT a FROM {db}.t LIMIT 1 ORDER BY id
+SELECT a FROM {db}.t ORDER BY id LIMIT ALL
+SELECT a FROM {db}.t LIMIT 0
+SELECT a FROM {db}.t FETCH FIRST 1 ROWS ONLY
+SELECT TOP 1 a FROM {db}.t
+SELECT a FROM {db}.t AS 1
+SELECT a FROM {db}.t 1b
+SELECT a FROM {db}.t 1e5
+SELECT a FROM {db}.t $x
+SELECT a FROM {db}.t 'x'
+SELECT a FROM {db}.t AS 'x'
+SELECT a FROM {db}.t "x"
+SELECT x.a FROM {db}.t x
+SELECT X.a FROM {db}.t x
+SELECT 1b.a FROM {db}.t 1b
+SELECT 1e.a FROM {db}.t AS 1e
+SELECT t.A FROM {db}.t
+SELECT T.a FROM {db}.t
+SELECT a FROM {db}.t,
+SELECT a FROM ,{db}.t
+SELECT a FROM ({db}.t)
+SELECT a FROM ({db}.t) x
+SELECT a FROM (({db}.t))
+SELECT x.a FROM {db}.t x, {db}.t y WHERE x.id=y.id
+SELECT x.a FROM {db}.t x, {db}.t x
+SELECT x.a FROM {db}.t x JOIN {db}.t y USING(id)
+SELECT id FROM {db}.t x JOIN {db}.t y USING(id)
+SELECT x.a FROM {db}.t x JOIN {db}.t y USING(id,)
+SELECT x.a FROM {db}.t x JOIN {db}.t y ON x.id=y.id AND
+SELECT x.a FROM {db}.t x CROSS JOIN {db}.t y ON x.id=y.id
+SELECT x.a FROM {db}.t x INNER JOIN {db}.t y
+SELECT x.a FROM {db}.t x LEFT JOIN {db}.t y
+SELECT x.a FROM {db}.t x FULL JOIN {db}.t y ON x.id=y.id
+SELECT x.a FROM {db}.t x LEFT SEMI JOIN {db}.t y ON x.id=y.id
+SELECT x.a FROM {db}.t x ASOF JOIN {db}.t y ON x.id=y.id
+SELECT x.a FROM {db}.t x LEFT ANTI JOIN {db}.t y ON x.id=y.id
+SELECT x.a FROM {db}.t x LATERAL JOIN {db}.t y
+SELECT a FROM {db}.t TABLESAMPLE (10 PERCENT)
+SELECT a FROM {db}.t PIVOT (SUM(a) FOR id IN (1))
+SELECT a FROM {db}.t PARTITION (p0)
+SELECT a FROM {db}.t USE INDEX (PRIMARY)
+SELECT a FROM {db}.t IGNORE KEY (PRIMARY)
+SELECT a FROM {db}.t FOR UPDATE
+SELECT a FROM {db}.t LOCK IN SHARE MODE
+SELECT a FROM {db}.t QUALIFY 1
+SELECT a FROM {db}.t WINDOW w AS ()
+SELECT a FROM {db}.t GROUP BY a
+SELECT a FROM {db}.t GROUP BY 1
+SELECT a FROM {db}.t GROUP BY 1+0
+SELECT a FROM {db}.t GROUP BY ALL
+SELECT a FROM {db}.t GROUP BY a,
+SELECT a FROM {db}.t GROUP BY (a)
+SELECT a FROM {db}.t GROUP BY ()
+SELECT a FROM {db}.t GROUP BY a WITH ROLLUP
+SELECT a FROM {db}.t GROUP BY ROLLUP(a)
+SELECT a FROM {db}.t GROUP BY CUBE(a)
+SELECT a FROM {db}.t GROUP BY a DESC
+SELECT a FROM {db}.t GROUP BY a HAVING a
+SELECT a FROM {db}.t HAVING a>5
+SELECT a AS x FROM {db}.t HAVING x>5
+SELECT COUNT(*) FROM {db}.t HAVING 1
+SELECT COUNT(a,b) FROM {db}.t
+SELECT COUNT(DISTINCT a,b) FROM {db}.t
+SELECT COUNT(DISTINCT(a)) FROM {db}.t
+SELECT COUNT(ALL a) FROM {db}.t
+SELECT COUNT() FROM {db}.t
+SELECT COUNT(*)*1 FROM {db}.t
+SELECT SUM(DISTINCT a) FROM {db}.t
+SELECT SUM(*) FROM {db}.t
+SELECT AVG (a) FROM {db}.t
+SELECT MAX(a)FROM {db}.t
+SELECT MAX( a ) FROM {db}.t
+SELECT MAX(DISTINCT a) FROM {db}.t
+SELECT GROUP_CONCAT(b ORDER BY id SEPARATOR '|') FROM {db}.t
+SELECT GROUP_CONCAT(b, a) FROM {db}.t
+SELECT SUM(a) FILTER (WHERE id=1) FROM {db}.t
+SELECT SUM(a) OVER () FROM {db}.t
+SELECT ANY_VALUE(a) FROM {db}.t
+SELECT LENGTH(b) FROM {db}.t
+SELECT LENGTH (b) FROM {db}.t
+SELECT LEN(b) FROM {db}.t
+SELECT NVL(a,1) FROM {db}.t
+SELECT IFNULL(a,1) FROM {db}.t
+SELECT COALESCE(a,) FROM {db}.t
+SELECT COALESCE(a) FROM {db}.t
+SELECT COALESCE() FROM {db}.t
+SELECT IF(a,1) FROM {db}.t
+SELECT CONCAT() FROM {db}.t
+SELECT CONCAT(b,1e1) FROM {db}.t
+SELECT CONCAT(b,1.) FROM {db}.t
+SELECT CONCAT(b,.5) FROM {db}.t
+SELECT CONCAT(b,0x41) FROM {db}.t
+SELECT CONCAT(b,-0.0) FROM {db}.t
+SELECT CONCAT(b,007) FROM {db}.t
+SELECT CONCAT(b,1.50) FROM {db}.t
+SELECT CONCAT(b,1e5) FROM {db}.t
+SELECT SUBSTRING(b,1) FROM {db}.t
+SELECT SUBSTRING(b FROM 1 FOR 1) FROM {db}.t
+SELECT SUBSTRING (b,1) FROM {db}.t
+SELECT MID(b,1,1) FROM {db}.t
+SELECT TRIM(b) FROM {db}.t
+SELECT TRIM(BOTH 'q' FROM b) FROM {db}.t
+SELECT TRIM('q' FROM b) FROM {db}.t
+SELECT TRIM(b,'q') FROM {db}.t
+SELECT POSITION('q' IN b) FROM {db}.t
+SELECT LOCATE('q',b) FROM {db}.t
+SELECT INSTR(b,'q') FROM {db}.t
+SELECT CHAR(65) FROM {db}.t
+SELECT ASCII(b) FROM {db}.t
+SELECT MOD(a,3) FROM {db}.t
+SELECT POW(a,2) FROM {db}.t
+SELECT ROUND(a) FROM {db}.t
+SELECT ROUND(1.5) FROM {db}.t
+SELECT ROUND(-1.5) FROM {db}.t
+SELECT ROUND(2.5e0) FROM {db}.t
+SELECT TRUNCATE(1.999,1) FROM {db}.t
+SELECT CEILING(1.2) FROM {db}.t
+SELECT GREATEST(a,1) FROM {db}.t
+SELECT LEAST(a,1) FROM {db}.t
+SELECT CAST(a AS CHAR(1)) FROM {db}.t
+SELECT CAST(a AS CHAR CHARACTER SET utf8mb4) FROM {db}.t
+SELECT CAST(a AS SIGNED INTEGER) FROM {db}.t
+SELECT CAST(a AS UNSIGNED) FROM {db}.t
+SELECT CAST(a AS DECIMAL(5,1)) FROM {db}.t
+SELECT CAST(a AS DEC) FROM {db}.t
+SELECT CAST(a AS DOUBLE) FROM {db}.t
+SELECT CAST(a AS BIGINT) FROM {db}.t
+SELECT CAST(a AS VARCHAR(5)) FROM {db}.t
+SELECT CAST(a AS NUMERIC) FROM {db}.t
+SELECT CAST('2020-01-01 00:00:00' AS TIMESTAMP) FROM {db}.t
+SELECT CAST('2020-01-01' AS DATE) FROM {db}.t
+SELECT CAST('2020-01-01' AS DATETIME) FROM {db}.t
+SELECT CAST('2020-01-01 10:00:00' AS DATE) FROM {db}.t
+SELECT CAST(DATE'2020-01-01' AS CHAR) FROM {db}.t
+SELECT TRY_CAST(a AS CHAR) FROM {db}.t
+SELECT a::CHAR FROM {db}.t
+SELECT CONVERT(a, SIGNED) FROM {db}.t
+SELECT CONVERT(b, CHAR) FROM {db}.t
+SELECT DATE('2020-01-01') FROM {db}.t
+SELECT DATE'2020-01-01' + INTERVAL 1 DAY FROM {db}.t
+SELECT DATE'2020-01-01' + INTERVAL '1' DAY FROM {db}.t
+SELECT DATE'2020-01-01' + INTERVAL a DAY FROM {db}.t
+SELECT DATE'2020-01-01' + 1 FROM {db}.t
+SELECT INTERVAL 1 DAY + DATE'2020-01-01' FROM {db}.t
+SELECT DATE_ADD(DATE'2020-01-31', INTERVAL 1 MONTH) FROM {db}.t
+SELECT DATE_ADD(DATE'2020-01-31', INTERVAL 1 FORTNIGHT) FROM {db}.t
+SELECT EXTRACT(YEAR FROM DATE'2020-01-31') FROM {db}.t
+SELECT YEAR(DATE'2020-01-31') FROM {db}.t
+SELECT a IS TRUE FROM {db}.t
+SELECT a IS NOT NULL FROM {db}.t
+SELECT a IS 1 FROM {db}.t
+SELECT a IS DISTINCT FROM 1 FROM {db}.t
+SELECT a ISNULL FROM {db}.t
+SELECT NOT a FROM {db}.t
+SELECT NOT a = 10 FROM {db}.t
+SELECT NOT a IS NULL FROM {db}.t
+SELECT -a FROM {db}.t
+SELECT - a FROM {db}.t
+SELECT 1 - -1 FROM {db}.t
+SELECT 1-1 FROM {db}.t
+SELECT 1 -1 FROM {db}.t
+SELECT a-1 FROM {db}.t
+SELECT a -1 FROM {db}.t
+SELECT a+1e0 FROM {db}.t
+SELECT a+.5 FROM {db}.t
+SELECT a+1. FROM {db}.t
+SELECT a*-1 FROM {db}.t
+SELECT 1/0 FROM {db}.t
+SELECT 1 DIV 0 FROM {db}.t
+SELECT 5 DIV 2 FROM {db}.t
+SELECT 5 / 2 FROM {db}.t
+SELECT 5 % 3 FROM {db}.t
+SELECT -5 % 3 FROM {db}.t
+SELECT 2 + 3 * 4 FROM {db}.t
+SELECT 10 - 2 - 3 FROM {db}.t
+SELECT 1 = 1 = 1 FROM {db}.t
+SELECT 3 > 2 > 1 FROM {db}.t
+SELECT 1 < 2 = 1 FROM {db}.t
+SELECT 1 OR 0 AND 0 FROM {db}.t
+SELECT 1 XOR 1 OR 1 FROM {db}.t
+SELECT NOT 0 = 1 FROM {db}.t
+SELECT NOT 1 AND 0 FROM {db}.t
+SELECT a BETWEEN 1 AND 20 AND id = 1 FROM {db}.t
+SELECT a BETWEEN 20 AND 1 FROM {db}.t
+SELECT a IN (10, NULL) FROM {db}.t
+SELECT a NOT IN (20, NULL) FROM {db}.t
+SELECT NULL IN (NULL) FROM {db}.t
+SELECT NULL = NULL FROM {db}.t
+SELECT NULL <=> NULL FROM {db}.t
+SELECT (a, id) = (10, 1) FROM {db}.t
+SELECT (a, id) IN ((10, 1)) FROM {db}.t
+SELECT CASE a WHEN NULL THEN 1 ELSE 2 END FROM {db}.t
+SELECT CASE WHEN a THEN 'x' END FROM {db}.t
+SELECT CASE END FROM {db}.t
+SELECT (SELECT 1 FROM {db}.t LIMIT 1) AS q FROM {db}.t
+SELECT (SELECT 1) FROM {db}.t
+SELECT (SELECT a FROM {db}.t) FROM {db}.t
+SELECT EXISTS(SELECT * FROM {db}.t) AS q FROM {db}.t
+SELECT a FROM (SELECT a FROM {db}.t) x
+SELECT a FROM (SELECT a FROM {db}.t)
+SELECT x FROM (SELECT a FROM {db}.t) AS y(x)
+SELECT text FROM (SELECT a AS text FROM {db}.t) x
+SELECT count FROM (SELECT a AS count FROM {db}.t) x
+SELECT x.1 FROM (SELECT 1 FROM {db}.t) x
+SELECT x.`1` FROM (SELECT 1 FROM {db}.t) x
+SELECT `1.5` FROM (SELECT 1.5 FROM {db}.t) x
+SELECT `.5` FROM (SELECT .5 FROM {db}.t) x
+SELECT `0.5` FROM (SELECT .5 FROM {db}.t) x
+SELECT * FROM (SELECT .5, (.5), 0.5, 5. FROM {db}.t) x
+SELECT a FROM {db}.t UNION SELECT id FROM {db}.t
+SELECT a FROM {db}.t UNION ALL SELECT id FROM {db}.t
+SELECT a FROM {db}.t UNION DISTINCT SELECT id FROM {db}.t
+SELECT a FROM {db}.t UNION SELECT id, a FROM {db}.t
+SELECT a FROM {db}.t UNION BY NAME SELECT id FROM {db}.t
+SELECT a FROM {db}.t EXCEPT SELECT 10 FROM {db}.t
+SELECT a FROM {db}.t MINUS SELECT 10 FROM {db}.t
+SELECT a FROM {db}.t INTERSECT SELECT 10 FROM {db}.t
+(SELECT a FROM {db}.t)
+((SELECT a FROM {db}.t))
+(SELECT a FROM {db}.t) LIMIT 1,1
+(SELECT a FROM {db}.t ORDER BY id LIMIT 1) UNION (SELECT 5 FROM {db}.t)
+(SELECT a FROM {db}.t) ORDER BY a /* ordered */
+TABLE {db}.t
+VALUES ROW(1)
+VALUES (1)
+WITH x AS (SELECT a FROM {db}.t) SELECT * FROM x
+WITH x(c) AS (SELECT a FROM {db}.t) SELECT c FROM x
+WITH x AS (SELECT a FROM {db}.t), SELECT * FROM x
+WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT n+1 FROM x WHERE n < 3) SELECT n FROM x
+FROM {db}.t SELECT a
+SELECT FROM {db}.t
+SELECT a
+SELECT 1 FROM DUAL
+SELECT 1
+SELECT DISTINCT a, DISTINCT b FROM {db}.t
+SELECT DISTINCT ON (a) a FROM {db}.t
+SELECT ALL DISTINCT a FROM {db}.t
+SELECT DISTINCT * FROM {db}.t
+SELECT *, a FROM {db}.t
+SELECT t.*, t.a FROM {db}.t
+SELECT t.*, * FROM {db}.t
+SELECT * EXCEPT (a) FROM {db}.t
+SELECT * REPLACE (1 AS a) FROM {db}.t
+SELECT COLUMNS('a') FROM {db}.t
+SELECT *.a FROM {db}.t
+SELECT a.* FROM {db}.t
+SELECT a AS a, a AS A FROM {db}.t
+SELECT a, a FROM {db}.t
+SELECT a AS '' FROM {db}.t
+SELECT a AS ' x' FROM {db}.t
+SELECT a AS `x ` FROM {db}.t
+SELECT a AS "x""y" FROM {db}.t
+SELECT a AS `x``y` FROM {db}.t
+SELECT a AS select FROM {db}.t
+SELECT a AS `select` FROM {db}.t
+SELECT a AS end FROM {db}.t
+SELECT a AS date FROM {db}.t
+SELECT a AS user FROM {db}.t
+SELECT a end FROM {db}.t
+SELECT a date FROM {db}.t
+SELECT a offset FROM {db}.t
+SELECT a AS offset FROM {db}.t
+SELECT a full FROM {db}.t
+SELECT a final FROM {db}.t
+SELECT a FROM {db}.t full
+SELECT full.a FROM {db}.t full
+SELECT a FROM {db}.t semi
+SELECT a FROM {db}.t final
+SELECT a FROM {db}.t qualify
+SELECT a FROM {db}.t offset
+SELECT a FROM {db}.t AS OF TIMESTAMP '2020-01-01'
+SELECT a AS q, id AS q FROM {db}.t ORDER BY q
+SELECT a, a FROM {db}.t ORDER BY a /* ordered */
+SELECT a, id AS b FROM {db}.t ORDER BY b /* ordered */
+SELECT *, id AS a FROM {db}.t ORDER BY a
+SELECT *, a FROM {db}.t ORDER BY a /* ordered */
+SELECT SUBSTR(b) FROM {db}.t
+SELECT REPLACE(b, b) FROM {db}.t
+SELECT DATE_ADD(a) FROM {db}.t
+SELECT CEIL() FROM {db}.t
+SELECT YEAR() FROM {db}.t
+SELECT IIF(a, 1, 2) FROM {db}.t
+SELECT STRING_AGG(b, ',') FROM {db}.t
+SELECT d3, CAST(d3 AS CHAR), CONCAT(d3, b), -d3, CONCAT(-d3) FROM {db}.t
+SELECT CONCAT(d3 + d3), CONCAT(d3 * d3), CONCAT(SUM(d3)) FROM {db}.t GROUP BY id
+SELECT ANY_VALUE(a), COUNT(*) FROM {db}.t GROUP BY id
+SELECT ANY_VALUE(a) + 1 FROM {db}.t ORDER BY ANY_VALUE(id)
