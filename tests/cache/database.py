@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from strata_cdc.binlog.protocol.visible_state import ISOLATION, KEEP_ISOLATION
 from strata_cdc.cache.shapes import Shape, Shapes
 from strata_cdc.cache.touched import Touched, Toucher
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.sets import Gtid, GtidSet, Sid
 from strata_cdc.position.token import Token
 from strata_cdc.streams.events import RowChange
 
@@ -60,7 +60,7 @@ class Database:
         if after is not None:
             self.rows[table, row] = after
         mine = sum(one.gtid.sid.uuid == UUIDS[self.primary] for one in self.stream)
-        self.stream.append(Write(Gtid.from_fields(UUIDS[self.primary], mine + 1), table, before, after))
+        self.stream.append(Write(Gtid(Sid(UUIDS[self.primary]), mine + 1), table, before, after))
 
     def commit(self) -> None:
         self.executed[self.primary] = len(self.stream)

@@ -31,11 +31,12 @@ from strata_cdc.streams.filter import filter_of
 from strata_cdc.streams.opened import OpenedStream
 from strata_cdc.streams.request import StreamRequest
 from strata_cdc.streams.writing import Writing
-from strata_cdc.tables.read import published_tables, read_columns
+from strata_cdc.tables.read import read_columns
 from strata_cdc.tracking.track_schema import track_landed
 from strata_cdc.values import to_plain
 from tests.changes.json_folder import JsonFolder, JsonSourceStream, read_json_slice, rows_of, write_folder
 from tests.mirrors.world import MirrorWorld
+from tests.published import published_tables
 from tests.publishing import publication_of
 from tests.streams.world import World
 

@@ -6,13 +6,13 @@ import pytest
 
 from strata_cdc.binlog.events.model import TransactionRecord
 from strata_cdc.landing.continuity import Continuity
-from strata_cdc.position.sets import Gtid
+from strata_cdc.position.sets import Gtid, Sid
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
 def at(file: str, position: int, size: int = 100, *, begin: int = 9_000, gno: int = 0) -> TransactionRecord:
-    gtid = Gtid.from_fields(UUID, gno) if gno else None
+    gtid = Gtid(Sid(UUID), gno) if gno else None
     return TransactionRecord(1, gtid, begin, begin + size, file, position, 0, 0, (), (), ())
 
 

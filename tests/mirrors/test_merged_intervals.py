@@ -16,8 +16,9 @@ from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, m
 from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.tables.layout import table_url
-from strata_cdc.tables.read import published_tables, read_columns
+from strata_cdc.tables.read import read_columns
 from tests.mirrors.world import MirrorWorld
+from tests.published import published_tables
 from tests.seeds import seeds
 
 if TYPE_CHECKING:

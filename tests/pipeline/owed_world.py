@@ -39,10 +39,11 @@ from strata_cdc.store.table_intervals import IntervalState, TableInterval, Table
 from strata_cdc.store.tables import file_merge, published_interval, quarantine_decision, table_interval, verdict
 from strata_cdc.tables.delta import log
 from strata_cdc.tables.quarantine import put_in_quarantine
-from strata_cdc.tables.read import published_tables, read_changes
+from strata_cdc.tables.read import read_changes
 from strata_cdc.tracking.track_schema import track_landed
 from tests.binlog.binlogs import SERVER, Binlog
 from tests.interposed import interposed
+from tests.published import published_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

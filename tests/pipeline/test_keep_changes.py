@@ -18,9 +18,9 @@ from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.merges import MergeLedger
 from strata_cdc.store.table_intervals import TableIntervalLedger
 from strata_cdc.tables.layout import table_url
-from strata_cdc.tables.read import published_tables
 from tests.interposed import interposed
 from tests.pipeline.owed_world import BEGIN, EAGER, MINUTE, Died, World, dying_before_write
+from tests.published import published_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable

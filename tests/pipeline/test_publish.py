@@ -15,7 +15,8 @@ from strata_cdc.runs.run_plan import PlannedSlice, RunPlan
 from strata_cdc.runs.specs import Interval, PlannedTable
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata_cdc.store.table_intervals import IntervalState
-from strata_cdc.tables.read import published_tables, read_changes
+from strata_cdc.tables.read import read_changes
+from tests.published import published_tables
 from tests.publishing import publish_staged
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
 

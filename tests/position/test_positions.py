@@ -10,7 +10,7 @@ from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.sets import Gtid, GtidSet, Sid
 from tests.changes.json_folder import CommitNumber
 from tests.position.domain_positions import domain_gtids, domains
 from tests.position.test_sets import A, B, sets
@@ -18,7 +18,7 @@ from tests.position.test_sets import A, B, sets
 offsets = st.builds(BinlogPosition.from_offset, st.sampled_from(["binlog.999999", "binlog.1000000"]), st.integers(4, 9))
 commit_steps = st.builds(CommitStep, st.integers(1, 5), st.booleans())
 KINDS = {
-    "GTID set": (sets, st.builds(Gtid.from_fields, st.sampled_from([A, B]), st.integers(1, 12))),
+    "GTID set": (sets, st.builds(Gtid, st.sampled_from([Sid(A), Sid(B)]), st.integers(1, 12))),
     "domains": (domains, domain_gtids),
     "file and offset": (st.builds(FilePosition, st.just(A), offsets), offsets),
     "commit timestamp": (commit_steps.map(lambda at: CommitTs(at, 2 * at.ts + at.is_ddl)), commit_steps),

@@ -256,7 +256,7 @@ def test_texts_are_short():
 
 @given(sets, st.integers(1, 9), st.sampled_from([1, 2, 1023, 65_535, 65_536, 10**9]))
 def test_the_rows_of_a_transaction_share_the_head_of_their_tokens(executed, number, count):
-    gtid = Gtid.from_fields(A, number)
+    gtid = Gtid(Sid(A), number)
     before = executed - GtidSet.parse(str(gtid))
     place = SourcePosition("s", before, "x", 3, (PartialTransaction(gtid, 1),))
     text = StepTexts(place).text(count)
@@ -273,7 +273,7 @@ def test_the_rows_of_a_transaction_share_the_head_of_their_tokens(executed, numb
 
 @pytest.mark.parametrize("write", [to_text, former_text])
 def test_a_damaged_number_of_rows_is_refused(write):
-    place = SourcePosition("s", GtidSet.parse(f"{A}:1-9"), "", 0, (PartialTransaction(Gtid.from_fields(A, 10), 1),))
+    place = SourcePosition("s", GtidSet.parse(f"{A}:1-9"), "", 0, (PartialTransaction(Gtid(Sid(A), 10), 1),))
     text = write(Token((place,)))
     head, _, number = text.rpartition(".")
     wrong = [number[:at] + digit + number[at + 1 :] for at in range(len(number)) for digit in "0123456789ABCghi-_"]
@@ -322,7 +322,7 @@ def test_a_text_that_is_made_by_hand_opens():
     [place] = from_text(headed([[[1], [], "", "s"]], [1, 9, 5, 3], parts=[[0, 0, 1, 1]])).positions
     zero = str(UUID_TYPE(int=0))
     assert place == SourcePosition(
-        "s", GtidSet.parse(f"{zero}:1-9"), "", 5, (PartialTransaction(Gtid.from_fields(zero, 10), 3),)
+        "s", GtidSet.parse(f"{zero}:1-9"), "", 5, (PartialTransaction(Gtid(Sid(zero), 10), 3),)
     )
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.errors import InvalidTokenError
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.sets import Gtid, GtidSet, Sid
 from strata_cdc.position.source_position import Origin, PartialTransaction, SourcePosition
 from strata_cdc.position.token import Order, Token
 from strata_cdc.position.token_seal import StepTexts
@@ -153,7 +153,7 @@ def test_text_reads_back(drawn, steps):
     token = drawn[1][0].token
     if steps:
         token = Token(
-            tuple(replace(one, parts=(PartialTransaction(Gtid.from_fields(A, 9), steps),)) for one in token.positions)
+            tuple(replace(one, parts=(PartialTransaction(Gtid(Sid(A), 9), steps),)) for one in token.positions)
         )
     for text in (to_text(token), former_text(token)):
         assert from_text(text) == token
@@ -165,16 +165,16 @@ def test_text_reads_back(drawn, steps):
 
 def test_the_rows_of_a_transaction_share_the_head_of_their_tokens():
     place = SourcePosition(
-        "new", up_to(3), "x", 3, (PartialTransaction(Gtid.from_fields(A, 4), 1),), (Origin("old", up_to(3), "x"),)
+        "new", up_to(3), "x", 3, (PartialTransaction(Gtid(Sid(A), 4), 1),), (Origin("old", up_to(3), "x"),)
     )
-    here = Token((replace(place, parts=(PartialTransaction(Gtid.from_fields(A, 4), 17),)),))
+    here = Token((replace(place, parts=(PartialTransaction(Gtid(Sid(A), 4), 17),)),))
     assert StepTexts(place).text(17) == to_text(here)
     assert from_text(to_text(here)) == here
 
 
 def test_texts_are_short():
     executed, late = GtidSet.parse(f"{A}:1-{10**9}"), 1_795_231_800_000_000
-    inside = (PartialTransaction(Gtid.from_fields(A, 10**9 + 1), 10**6),)
+    inside = (PartialTransaction(Gtid(Sid(A), 10**9 + 1), 10**6),)
     copied = SourcePosition("shard_a1", executed, "2026-11", late, inside, (Origin("shard_a", executed, "2026-11"),))
     assert len(to_text(Token((copied,)))) <= 200
     numbered_anew = (Origin("shard_a", GtidSet.parse(f"{B}:1-{10**9}"), "2026-11"),)
@@ -206,7 +206,7 @@ WRITTEN = {
                 GtidSet.parse(f"{A}:1-77"),
                 "3e11fa47",
                 1_795_231_800_000_000,
-                (PartialTransaction(Gtid.from_fields(A, 78), 5),),
+                (PartialTransaction(Gtid(Sid(A), 78), 5),),
                 (Origin("shard_a", GtidSet.parse(f"{A}:1-77"), "first"),),
             ),
         )

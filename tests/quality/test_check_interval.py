@@ -24,7 +24,8 @@ from strata_cdc.runs.run_folder import (
 from strata_cdc.runs.verdict import IntervalVerdict, Severity
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.quarantine import quarantined
-from strata_cdc.tables.read import published_tables
+from strata_cdc.values import to_plain
+from tests.published import published_tables
 from tests.publishing import publish_staged
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.spark_session import spark
@@ -41,7 +42,7 @@ def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path)
     report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark)
     report.raise_if_failed()
     assert (report.tables, report.rows, report.errors, report.warnings) == (1, 2, 0, 0)
-    assert len(json.dumps(report.to_json())) < 1000
+    assert len(json.dumps(to_plain(report))) < 1000
     index = tmp_path / "runs" / SOURCE / RUN / "docs" / "index.html"
     assert not index.exists(), "nobody waits for them"
     assert complete_docs(folder) == str(index)

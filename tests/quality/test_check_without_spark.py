@@ -23,8 +23,8 @@ from strata_cdc.runs.verdict import IntervalVerdict
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.verdicts import VerdictOutcome
 from strata_cdc.tables.quarantine import quarantined
-from strata_cdc.tables.read import published_tables
 from tests.interposed import interposed
+from tests.published import published_tables
 from tests.publishing import publication_of, publish_staged
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.tables.changes import INTERVAL, SOURCE, inserts, stage

@@ -15,6 +15,7 @@ from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.sensitive import MASK, Sensitive
 from strata_cdc.runs.run_folder import read_verdicts, run_folder
 from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.values import to_plain
 from tests.quality.checked_run import RUN, write_run_of
 from tests.spark_session import spark
 from tests.tables.changes import INTERVAL, SOURCE, changes, definition
@@ -87,7 +88,7 @@ def said(lake: Path, folder: Any, output: Any, report: Any) -> str:
     texts = [path.read_text(errors="replace") for path in kept if path.name not in {"decoded.json", "plan.json"}]
     reasons = sorted((lake / "quarantine").rglob("reason.json"))
     texts += [json.dumps(json.loads(path.read_text())["verdict"]) for path in reasons]
-    return "\n".join([output.out, output.err, json.dumps(report.to_json()), *texts])
+    return "\n".join([output.out, output.err, json.dumps(to_plain(report)), *texts])
 
 
 def shows(text: str) -> list[str]:

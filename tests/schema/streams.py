@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from strata_cdc.binlog.bytes.format import FormatDescription
 from strata_cdc.binlog.events.model import Query, QueryContext
 from strata_cdc.binlog.sources.file_start import FileStart
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.sets import Gtid, GtidSet, Sid
 from strata_cdc.schema.tracker.stream import TrackedStatement, TrackedTransaction
 from strata_cdc.schema.tracker.track import Tracker
 
@@ -47,7 +47,7 @@ class Stream:
         gtid = None
         if not self.anonymous:
             self.gno += 1
-            gtid = Gtid.from_fields(self.uuid, self.gno, self.tag)
+            gtid = Gtid(Sid(self.uuid, self.tag), self.gno)
             self.executed = self.executed.add(gtid)
         begin, self.position, self.time = self.position, self.position + 100, self.time + SECOND
         found = [

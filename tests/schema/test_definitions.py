@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from strata_cdc.errors import StoreFormatError
-from strata_cdc.schema.apply.diff import apply, diff
+from strata_cdc.schema.apply.diff import diff
 from strata_cdc.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
 from strata_cdc.schema.ddl.read import read_ddl, read_ddl_or_gap
 from strata_cdc.schema.model.binary_defaults import may_hide_bytes
@@ -28,6 +28,7 @@ from strata_cdc.schema.model.definition import (
 )
 from strata_cdc.schema.model.types import Family, TypeKind, kinds_of, parse_column_type, shown_text
 from strata_cdc.schema.replay.catalog import Catalog
+from tests.schema.applied import applied
 from tests.schema.golden import CASES, context_from
 from tests.schema.sequences import Sequence
 
@@ -169,7 +170,7 @@ def test_old_shapes_keep_their_fingerprints():
 @given(definitions, definitions)
 @settings(max_examples=300)
 def test_applying_the_difference(a: TableDefinition, b: TableDefinition):
-    assert apply(a, diff(a, b)) == b
+    assert applied(a, diff(a, b)) == b
     assert diff(a, a) == ()
     assert all(str(difference) for difference in diff(a, b))
 
@@ -184,7 +185,7 @@ def test_differences_along_random_statements(random):
         for change in catalog.apply(read_ddl_or_gap(statement, CONTEXT)):
             before, after = known.get(change.name), change.definition
             if isinstance(before, TableDefinition) and after is not None:
-                assert apply(before, diff(before, after)) == after
+                assert applied(before, diff(before, after)) == after
 
 
 def test_every_column_type_reads_back():

@@ -22,10 +22,11 @@ from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.convert import state_schema
-from strata_cdc.tables.read import published_tables, read_changes
+from strata_cdc.tables.read import read_changes
 from strata_cdc.views.make_views import MadeView, ViewKind, make_views
 from tests.mirrors import history_check
 from tests.mirrors.world import assert_rows
+from tests.published import published_tables
 from tests.quality.compare_rows import compare_rows
 from tests.storm.source import NAME
 from tests.streams.world import World

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strata_cdc.changes.arrow import INVALID, MISSING, change_schema
 from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.changes.port import ChangeBatch
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.sets import Gtid, GtidSet, Sid
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Along, StreamTransaction
@@ -120,7 +120,7 @@ def seqs_of(rows):
 
 
 def place_of(seq, statements=0):
-    batch = batch_of_gtids([Gtid.from_fields(UUID, seq)], [1_700_000_000_000_000 + seq], first_seq=seq)
+    batch = batch_of_gtids([Gtid(Sid(UUID), seq)], [1_700_000_000_000_000 + seq], first_seq=seq)
     executed = ExecutedAlong(GtidSet.parse(f"{UUID}:1-{seq - 1}"), batch, 0)
     return StreamTransaction(Along('so"urce', "first", executed, {}), batch, 0, statements)
 

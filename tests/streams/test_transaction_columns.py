@@ -34,7 +34,7 @@ from tests.streams.batches import BYTES, batch_of_gtids
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOW = 1_795_231_800_000_000
 
-gtids = st.builds(Gtid.from_fields, st.sampled_from([A, B]), st.integers(1, 9))
+gtids = st.builds(Gtid, st.sampled_from([Sid(A), Sid(B)]), st.integers(1, 9))
 batches = st.builds(
     lambda found, file, first: batch_of_gtids(
         found, [100 + 10 * at for at in range(len(found))], first_seq=7, binlog_file=f"b.{file:06}", first_pos=first
@@ -94,13 +94,13 @@ def test_a_stream_ends_where_it_would_one_transaction_after_the_other(batch, bou
 
 
 def test_the_steps_that_a_reader_has_are_found():
-    batch = batch_of_gtids([Gtid.from_fields(A, 5), Gtid.from_fields(A, 6)], [1, 2], first_seq=3)
+    batch = batch_of_gtids([Gtid(Sid(A), 5), Gtid(Sid(A), 6)], [1, 2], first_seq=3)
     inside = SourcePosition(
         "s",
         GtidSet.parse(f"{A}:1-5"),
         "",
         0,
-        (PartialTransaction(Gtid.from_fields(A, 6), 4), PartialTransaction(Gtid.from_fields(B, 6), 9)),
+        (PartialTransaction(Gtid(Sid(A), 6), 4), PartialTransaction(Gtid(Sid(B), 6), 9)),
     )
     assert Begin.from_bound(inside).steps_given(batch) == {4: 4}
     at, elsewhere = BinlogPosition.from_offset("b.000002", 4 + BYTES), BinlogPosition.from_offset("b.000002", 5)
@@ -160,7 +160,7 @@ def test_tokens_of_successive_transactions(executed, first, many):
 
 
 def test_a_position_that_does_not_grow_is_not_taken_for_one():
-    gtid = Gtid.from_fields(A, 10)
+    gtid = Gtid(Sid(A), 10)
     assert growing(SourcePosition("s", GtidSet()), gtid) is None
     assert growing(SourcePosition("s", GtidSet.parse(f"{A}:1-8")), gtid) is None
     assert growing(SourcePosition("s", FilePosition(A, BinlogPosition.from_offset("b.000002", 4))), gtid) is None

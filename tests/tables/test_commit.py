@@ -15,11 +15,12 @@ from deltalake import DeltaTable
 from strata_cdc.errors import DamagedFileError, LostTableError, Usage
 from strata_cdc.files.storage import delete_file, write_file
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.tables.commit import publish, unpublished_files
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.layout import changes_url, table_url
 from strata_cdc.tables.pinned import find_damage
-from strata_cdc.tables.read import published_tables, read_changes, read_columns
+from strata_cdc.tables.read import read_changes, read_columns
 from tests.mirrors.delta_readers import READERS
+from tests.published import published_tables, unpublished_files
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 
 if TYPE_CHECKING:

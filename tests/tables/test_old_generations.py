@@ -12,9 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from strata_cdc.errors import Usage
-from strata_cdc.tables.commit import publish, unpublished_files
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.layout import changes_url, table_url
 from strata_cdc.tables.read import read_changes, read_columns
+from tests.published import unpublished_files
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, stage
 
 GOLDEN = Path(__file__).parent / "golden" / "generations"

@@ -17,7 +17,8 @@ from strata_cdc.runs.verdict import IntervalVerdict
 from strata_cdc.tables.commit import publish
 from strata_cdc.tables.pinned import find_damage, read_pinned
 from strata_cdc.tables.quarantine import put_in_quarantine
-from strata_cdc.tables.read import published_tables, read_changes
+from strata_cdc.tables.read import read_changes
+from tests.published import published_tables
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, inserts, stage
 
 if TYPE_CHECKING:

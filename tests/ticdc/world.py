@@ -16,7 +16,8 @@ from strata_cdc.cli.main import run
 from strata_cdc.config.settings import load_settings
 from strata_cdc.files.storage import write_file
 from strata_cdc.pipeline.run_source import SourceRequest, run_source
-from strata_cdc.tables.read import published_tables, read_changes
+from strata_cdc.tables.read import read_changes
+from tests.published import published_tables
 from tests.ticdc.generator import FeedForm, SinkColumn
 
 if TYPE_CHECKING:

@@ -80,11 +80,6 @@ class Gtid(Struct, frozen=True):
     gno: int
 
     @classmethod
-    def from_fields(cls, uuid: str, gno: int, tag: str = "") -> Self:
-        """From the fields of a GTID event."""
-        return cls(Sid(uuid, tag), gno)
-
-    @classmethod
     def parse(cls, text: str) -> Self:
         """Reads `UUID[:TAG]:NUMBER`, or MariaDB's `DOMAIN-SERVER-SEQUENCE`.
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata_cdc.errors import LakeUnavailableError, LateListingError
-from strata_cdc.files.storage import arrow_file_system, list_files, write_file
+from strata_cdc.files.storage import arrow_file_system, write_file
 from strata_cdc.store.owned import merged_meanwhile
 from strata_cdc.tables.continued import place_columns
 from strata_cdc.tables.layout import data_path, interval_key, published_name, table_url
@@ -260,12 +260,3 @@ def _renamed(file: StagedFile, names: dict[str, str]) -> pq.ParquetFile:
     if not names:
         return _opened(file.url)
     return pq.ParquetFile(pa.BufferReader(b"".join(rename_columns(read_pinned(file), names))))
-
-
-def unpublished_files(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[str]:
-    """URLs of data files that are not in the newest version of the table: files of publications that were killed, and
-    files that a later publication replaced. Delta's `vacuum(full=True)` deletes them in time."""
-    url = table_url(lake, source, table)
-    opened = output.open(url)
-    live = set() if opened is None else {f"{url}/{path}" for path in opened.files()}
-    return [file for file in list_files(f"{url}/data") if file not in live]

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from strata_cdc.errors import Usage
-from strata_cdc.files.storage import list_folders
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.common_types import common_schema
-from strata_cdc.tables.layout import changes_url, name_of_path
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.outputs import OUTPUT
-from strata_cdc.tables.port import OutputError
 from strata_cdc.tables.united import columns_of, united
 
 if TYPE_CHECKING:
@@ -98,25 +95,6 @@ def read_batches(lake: str, source: str, table: TableName | str, output: Output 
     """
     for changes in _tables(lake, source, TableName.parse(table), output):
         yield from changes.batches()
-
-
-def published_tables(lake: str, source: str, output: Output = OUTPUT) -> list[TableName]:
-    """The tables of a source that have a change table, by name; files in a folder may be unpublished."""
-    root = changes_url(lake, source)
-    return sorted(
-        TableName(name_of_path(database), name_of_path(table))
-        for database in list_folders(root)
-        for table in list_folders(f"{root}/{database}")
-        if _is_table(f"{root}/{database}/{table}", output)
-    )
-
-
-def _is_table(url: str, output: Output) -> bool:
-    try:
-        return output.open(url) is not None
-    except OutputError:
-        # A table that is damaged is one.
-        return True
 
 
 def _tables(lake: str, source: str, table: TableName, output: Output) -> list[OutputTable]:

@@ -15,12 +15,13 @@ import pytest
 
 from strata_cdc.changes.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
 from strata_cdc.errors import LostTableError, Usage
-from strata_cdc.tables.commit import publish, unpublished_files
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.lost import find_lost
 from strata_cdc.tables.port import CommitConflictError, DataFile
-from strata_cdc.tables.read import published_tables, read_batches, read_changes, read_columns
+from strata_cdc.tables.read import read_batches, read_changes, read_columns
+from tests.published import published_tables, unpublished_files
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 from tests.tables.conformance.outputs import OUTPUTS
 

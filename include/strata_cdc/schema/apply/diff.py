@@ -1,20 +1,19 @@
-"""The differences between two definitions of a table, as values that can be shown and applied.
+"""The differences between two definitions of a table, as values that can be shown.
 Not here: the changes that a statement requests (`schema/ddl/changes.py`), which columns were renamed
 (`schema/history/identified_tables.py`): two definitions alone do not distinguish a rename from a drop and an add."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.schema.apply.keys import in_order
 from strata_cdc.schema.model.definition import Column, Key, KeyPart, TableDefinition
 from strata_cdc.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 class ColumnRemoved(Struct, frozen=True):
@@ -149,48 +148,6 @@ def diff(
             if getattr(before, fact) != getattr(after, fact)
         ),
     )
-
-
-def apply(definition: TableDefinition, differences: Iterable[Difference]) -> TableDefinition:
-    """The result of applying `differences` to the definition from which they were computed."""
-    differences = list(differences)
-    renamed = {
-        fold_name(difference.before.name): difference.after
-        for difference in differences
-        if isinstance(difference, ColumnRenamed)
-    }
-    removed = {fold_name(difference.column.name) for difference in differences if isinstance(difference, ColumnRemoved)}
-    # All at once, as in the statement: names may be swapped, and given to others.
-    names = ((fold_name(column.name), column) for column in definition.columns)
-    columns = [renamed.get(name, column) for name, column in names if name not in removed]
-    keys = {fold_name(key.name): key for key in definition.keys}
-    facts: dict[str, Any] = {}
-    for difference in differences:
-        match difference:
-            case KeyRemoved(key):
-                del keys[fold_name(key.name)]
-            case KeyAdded(key) | KeyChanged(_, key):
-                keys[fold_name(key.name)] = key
-            case TableFactChanged(fact, _, after):
-                facts[fact] = after
-            case ColumnRemoved() | ColumnRenamed():
-                continue
-            case _:
-                columns = _with(columns, difference)
-    return replace(definition, columns=tuple(columns), keys=in_order(keys.values()), **facts)
-
-
-def _with(columns: list[Column], difference: ColumnAdded | ColumnChanged | ColumnsReordered) -> list[Column]:
-    names = [fold_name(column.name) for column in columns]
-    match difference:
-        case ColumnChanged(before, after):
-            ordinal = names.index(fold_name(before.name))
-            return [*columns[:ordinal], after, *columns[ordinal + 1 :]]
-        case ColumnAdded(column, after_name):
-            ordinal = 0 if after_name is None else names.index(fold_name(after_name)) + 1
-            return [*columns[:ordinal], column, *columns[ordinal:]]
-        case ColumnsReordered(order):
-            return [columns[names.index(fold_name(name))] for name in order]
 
 
 def _column_differences(
