@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.clock import to_micros
 from strata_cdc.mirrors.layout import key_names
@@ -19,6 +20,8 @@ from strata_cdc.tables.current_rows import ends_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
     from strata_cdc.past.client_statements import ClientStatements
     from strata_cdc.past.row_paths import RowPaths
@@ -134,7 +137,7 @@ def history_of_filter(request: HistoryRequest, wanted: Any) -> Iterator[HistoryL
             names = tuple(key_names(part.span.definition))
             for some in part.chunks():
                 for line in _lines(some):
-                    yield line.made(request, RowValues(), some, _key(line, names))
+                    yield line.made(request, RowValues(), names)
 
 
 class _Row(Struct):
@@ -151,7 +154,7 @@ class _Rows:
     def __init__(self, request: HistoryRequest, paths: RowPaths) -> None:
         self._request, self._paths = request, paths
         self._rows: dict[int, _Row] = {}
-        self._held: list[HistoryEvent] = []
+        self._waiting: list[HistoryEvent] = []
         """What happened while no row was there: it is shown if another row of the key follows."""
         self._doubts: list[UnknownChanges] = []
         """What is shown if a row follows that is older than its first change."""
@@ -160,10 +163,10 @@ class _Rows:
         """A statement on the table."""
         is_shown = self._request.all_events or any(row.is_there for row in self._rows.values())
         if self._rows or self._request.all_events:
-            self._held.append(HistoryEvent(event, self._altered(event)))
+            self._waiting.append(HistoryEvent(event, self._altered(event)))
         if is_shown:
-            yield from self._held
-            self._held = []
+            yield from self._waiting
+            self._waiting = []
         doubt = self._paths.doubts.get(event.seq)
         if doubt is not None:
             reason = f"the row may have another key from here on than before: {doubt}"
@@ -176,19 +179,20 @@ class _Rows:
         names = tuple(column.name for column in self._paths.columns.columns_in(batch.span) or ())
         ends = ends_rows(batch.changes, batch.span.definition).to_pylist()
         for line, (before, after), is_end in zip(_lines(batch), _keys(batch, self._paths), ends, strict=True):
-            key = after if line.op == "insert" else before
-            row_id = self._paths.row_of(key, (line.seq, line.row))
+            op = line.change.op
+            key = after if op == "insert" else before
+            row_id = self._paths.row_of(key, (line.change.seq, line.change.row))
             if row_id is None:
                 continue
-            is_first = row_id not in self._rows and line.op != "insert"
+            is_first = row_id not in self._rows and op != "insert"
             row = self._rows.setdefault(row_id, _Row(len(self._rows) + 1, RowValues()))
-            row.is_there = line.op != "delete" and not is_end
+            row.is_there = op != "delete" and not is_end
             if is_first:
                 yield from self._doubts
                 self._doubts = []
-            yield from self._held
-            self._held = []
-            yield line.made(self._request, row.values, batch, _key(line, names), row.number, is_first=is_first)
+            yield from self._waiting
+            self._waiting = []
+            yield line.made(self._request, row.values, names, row.number, is_first=is_first)
 
     def _altered(self, event: TableEvent) -> tuple[AlteredValue, ...]:
         """Takes all rows through an event; gives what it did to the newest of them, if that is there."""
@@ -210,63 +214,55 @@ def _keys(batch: TableChangeBatch, paths: RowPaths) -> Iterator[tuple[Any, Any]]
 class _Line(Struct, frozen=True):
     """A change as it was logged."""
 
-    op: str
-    seq: int
-    row: int
-    gtid: str | None
-    committed_at: int
-    binlog_file: str
-    binlog_pos: int
-    before: Image | None
-    after: Image | None
+    change: HistoryChange
+    """Without the key and what it changed."""
     differences: dict[str, str]
+    """The changes of documents, by column."""
+    images: pa.Table
     at: int
-
-    def statement(self, request: HistoryRequest) -> ClientStatement:
-        """The client's statement, if it is wanted."""
-        if request.statements is None:
-            return ClientStatement()
-        return request.statements.statement_of(self.seq, self.gtid, self.binlog_file, self.binlog_pos)
+    """The row in `images`."""
 
     def made(
         self,
         request: HistoryRequest,
         values: RowValues,
-        batch: TableChangeBatch,
-        key: Image,
+        names: tuple[str, ...],
         number: int = 0,
         *,
         is_first: bool = False,
     ) -> HistoryChange:
         """The change, and what it changed; the values of its row become those after it."""
-        span = batch.span
-        if self.op == "insert":
+        change, computed = self.change, []
+        if change.op == "insert":
             values.by_id = {}
-        if self.before is not None:
-            values.take_image(span, self.before, batch.changes, self.at, is_before=True)
-        former, computed = dict(values.by_id), []
-        if self.after is None:
+        if change.before is not None:
+            values.take_image(change.span, change.before, self.images, self.at, is_before=True)
+        former = dict(values.by_id)
+        if change.after is None:
             values.by_id = {}
         else:
-            values.take_image(span, self.after, batch.changes, self.at, is_before=False)
-            if self.op == "update":
-                computed = values.forget_computed(span, self.after, former)
-        changed = {} if self.after is None else self._changed(span, former, values)
-        return HistoryChange(
-            self.op, self.seq, self.row, self.gtid, self.committed_at, self.binlog_file, self.binlog_pos, span,
-            self.before, self.after, key, changed, number, is_first,
-            self.statement(request), frozenset(computed),
-        )  # fmt: skip
+            values.take_image(change.span, change.after, self.images, self.at, is_before=False)
+            if change.op == "update":
+                computed = values.forget_computed(change.span, change.after, former)
+        return replace(
+            change,
+            key=_key(change, names),
+            changed={} if change.after is None else self._changed(change.after, former, values),
+            number=number,
+            is_first=is_first,
+            statement=_statement_of(change, request),
+            computed=frozenset(computed),
+        )
 
-    def _changed(self, span: ChangeSpan, former: dict[int, KnownValue], values: RowValues) -> dict[str, ChangedValue]:
+    def _changed(self, image: Image, former: dict[int, KnownValue], values: RowValues) -> dict[str, ChangedValue]:
         changed = {}
-        for column, number in span.ids_by_name.items():
+        for column, number in self.change.span.ids_by_name.items():
             before, after = former.get(number), values.by_id.get(number)
             if column in self.differences:
                 values.by_id.pop(number, None)
                 changed[column] = ChangedValue(number, before, None, self.differences[column])
-            elif self.op == "insert" or (
-                column in (self.after or {}) and (before is None or after is None or before.shown != after.shown)
+            elif self.change.op == "insert" or (
+                column in image and (before is None or after is None or before.shown != after.shown)
             ):
                 changed[column] = ChangedValue(number, before, after)
         return changed
@@ -278,10 +274,18 @@ def _lines(batch: TableChangeBatch) -> Iterator[_Line]:
     facts = zip(*(batch.changes[name].to_pylist() for name in names), strict=True)
     images = zip(facts, befores, afters, differences, strict=True)
     for at, ((op, seq, row, gtid, time, file, pos), before, after, difference) in enumerate(images):
-        yield _Line(op, seq, row, gtid, to_micros(time), file, pos, before, after, difference, at)
+        change = HistoryChange(op, seq, row, gtid, to_micros(time), file, pos, batch.span, before, after, {}, {})
+        yield _Line(change, difference, batch.changes, at)
 
 
-def _key(line: _Line, names: tuple[str, ...]) -> Image:
-    images = {**(line.before or {}), **(line.after or {})}
+def _statement_of(change: HistoryChange, request: HistoryRequest) -> ClientStatement:
+    """The client's statement, if it is requested."""
+    if request.statements is None:
+        return ClientStatement()
+    return request.statements.statement_of(change.seq, change.gtid, change.binlog_file, change.binlog_pos)
+
+
+def _key(change: HistoryChange, names: tuple[str, ...]) -> Image:
+    images = {**(change.before or {}), **(change.after or {})}
     by_name = {fold_name(name): (name, value) for name, value in images.items()}
     return dict(by_name[fold_name(name)] for name in names if fold_name(name) in by_name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.mirrors.follow.schema_events import EventOrder, SchemaEvent
+    from strata_cdc.mirrors.follow.schema_events import SchemaEvent
     from strata_cdc.schema.history.versions import RowRemoval, StoredEntry
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.row_effects import RowEffect
@@ -117,8 +117,6 @@ class TableTimeline(Struct, frozen=True):
     until: int
     parts: tuple[TablePart, ...]
     """In order; together they have every transaction of the range in which the table existed."""
-    begins_unknown: bool
-    """Whether the table may have rows from before its first part: it was not made within the range."""
     unlogged: str | None
     """Why the log may lack some changes of its rows; None if it has all."""
 
@@ -226,14 +224,11 @@ class Timelines:
             StoreUnavailableError: The database does not answer.
         """
         until = self.tracked if until is None else until
-        events, begins_unknown = self._events_of(table, until)
+        events = self._events_of(table, until)
         if not any(named.event.change is not None for named in events):
             raise self._no_table(table, until)
         parts = self._parts(events, after, until)
-        first = next((part for part in parts if not isinstance(part, UnknownChanges)), None)
-        is_made = isinstance(first, TableEvent) and first.makes_table
-        unlogged = self.events.unlogged(table)
-        return TableTimeline(table, after, until, parts, begins_unknown or not is_made, unlogged)
+        return TableTimeline(table, after, until, parts, self.events.unlogged(table))
 
     def _no_table(self, table: TableName, until: int) -> Usage:
         changes = [event.change for event in self.events.of_table(table) if event.after <= until and event.change]
@@ -255,28 +250,21 @@ class Timelines:
 
     # The names that the table had ------------------------------------------------------------------
 
-    def _events_of(self, table: TableName, until: int) -> tuple[list[_NamedEvent], bool]:
-        """All events of the table, oldest first, and whether it is older than the oldest of them."""
+    def _events_of(self, table: TableName, until: int) -> list[_NamedEvent]:
+        """All events of the table, oldest first."""
         events: list[_NamedEvent] = []
-        taken: set[tuple[TableName, EventOrder]] = set()
-        upper, name = _AFTER_EVENTS, table
-        while True:
+        upper = _AFTER_EVENTS
+        former: TableName | None = table
+        while former is not None:
+            name, former = former, None
             earlier = [event for event in self.events.of_table(name) if event.order < upper and event.after <= until]
-            for at in range(len(earlier) - 1, -1, -1):
-                event = earlier[at]
-                change = event.change
-                if change is not None and self._moved_away(name, event):
-                    return events[::-1], False
+            while earlier and former is None and not self._moved_away(name, earlier[-1]):
+                event = earlier.pop()
                 events.append(_NamedEvent(name, event))
-                former = self._former_name(name, event, earlier[:at])
-                if former is not None:
-                    break
-            else:
-                return events[::-1], not events or not events[-1].begins_rows
-            if (former, event.order) in taken:
-                return events[::-1], True
-            taken.add((former, event.order))
-            upper, name = (*event.order[:2], 0), former
+                former = self._former_name(name, event, earlier)
+                # Lower with each name: the search ends, however often names are exchanged.
+                upper = (*event.order[:2], 0)
+        return events[::-1]
 
     def _former_name(self, name: TableName, event: SchemaEvent, earlier: Sequence[SchemaEvent]) -> TableName | None:
         """The name that the table had before an event; None if it had the same."""
@@ -394,10 +382,6 @@ class _NamedEvent(Struct, frozen=True):
 
     name: TableName
     event: SchemaEvent
-
-    @property
-    def begins_rows(self) -> bool:
-        return self.event.change is not None and self.event.change.effect.makes_table
 
 
 def _where(entry: StoredEntry | None) -> tuple[str | None, int | None]:

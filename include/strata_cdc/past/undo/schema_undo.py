@@ -16,6 +16,7 @@ from strata_cdc.past.timeline import TableEvent
 from strata_cdc.past.undo.columns import holds_all, is_settable
 from strata_cdc.past.undo.inverse_ddl import InverseDdl, inverse_ddl
 from strata_cdc.past.undo.steps import Direction, SkippedError
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 
 if TYPE_CHECKING:
@@ -74,14 +75,11 @@ class SchemaUndo(Struct, frozen=True):
             return parts
         left = [part for part in parts if part not in undone]
         back = [
-            replace(event, seq=_LAST + at, before=event.after, after=event.before, effect=_IN_UTC)
+            replace(event, seq=AFTER_ALL + at, before=event.after, after=event.before, effect=_IN_UTC)
             for at, event in enumerate(undone)
             if event.seq <= span.until
         ]
         return (*left, *back)
-
-
-_LAST: Final = 1 << 62
 
 
 def in_order_of_names(schemas: Iterable[SchemaUndo]) -> list[SchemaUndo]:

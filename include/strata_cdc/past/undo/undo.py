@@ -26,6 +26,7 @@ from strata_cdc.past.undo.row_changes import LoggedChange
 from strata_cdc.past.undo.schema_undo import in_order_of_names
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
 from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps, origin_of
+from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.entry_rows import STREAM_ORDER
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import NamePresence
@@ -415,7 +416,7 @@ class ChildRows:
         self._keys = [key for key in keys if not key.is_logged and key.parent is not None]
         self._lake, self._source = lake, source
         self._parents: dict[CascadingKey, set[tuple[Any, ...]]] = {}
-        self._first = 1 << 62
+        self._first = AFTER_ALL
 
     def note(self, written: PrintedStatement) -> None:
         """Looks at a statement: of rows that are brought back, children may be gone."""
