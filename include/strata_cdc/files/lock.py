@@ -18,7 +18,7 @@ from strata_cdc.errors import AlreadyRunningError
 from strata_cdc.files.storage import lake_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from strata_cdc.files.storage import Folder
 
@@ -87,3 +87,25 @@ def _described(owner: _Owner | None) -> str:
     if owner is None:
         return "owner unknown"
     return f"process {owner.pid} on {owner.host}, for {max(0, time.time() - owner.since):.0f} s"
+
+
+def when_free(step: Callable[[], object], deadline: float, pause_seconds: float) -> None:
+    """Does a step that another process may be doing, again and again until that one has finished.
+
+    Args:
+        step: Raises AlreadyRunningError as long as another process does it.
+        deadline: Until when it is tried again, a time of `time.monotonic`.
+        pause_seconds: Between two tries.
+
+    Raises:
+        AlreadyRunningError: The other process has not finished in time.
+    """
+    while True:
+        try:
+            step()
+        except AlreadyRunningError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(pause_seconds)
+        else:
+            return

@@ -95,6 +95,16 @@ class LogSnapshot(Struct, frozen=True):
     file was applied since the rows were read."""
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """The part of Delta's action `metaData` that can change."""
+        return {
+            "id": self.table_id,
+            "schemaString": self.schema_text,
+            "configuration": dict(self.properties),
+            "createdTime": self.created_ms,
+        }
+
+    @property
     def live_rows(self) -> int:
         """Rows that readers see."""
         return sum(file.live_rows for file in self.files.values())

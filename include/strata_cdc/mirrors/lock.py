@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.protocol.source_lock import SourceLock
-from strata_cdc.errors import AlreadyRunningError, SourceSettingsError, StrataError
-from strata_cdc.files.lock import hold_folder
+from strata_cdc.errors import SourceSettingsError, StrataError
+from strata_cdc.files.lock import hold_folder, when_free
 from strata_cdc.files.storage import Folder
 from strata_cdc.mirrors.layout import lock_name, locks_url
 
@@ -84,13 +84,5 @@ class MirrorLocks:
             lock.acquire()
             return
         folder = Folder.open(f"{holder}/{lock_name(table)}")
-        until = time.monotonic() + self._wait_seconds
-        while True:
-            try:
-                stack.enter_context(hold_folder(folder, purpose))
-            except AlreadyRunningError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
-            else:
-                return
+        deadline = time.monotonic() + self._wait_seconds
+        when_free(lambda: stack.enter_context(hold_folder(folder, purpose)), deadline, _PAUSE_SECONDS)

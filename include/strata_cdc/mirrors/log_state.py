@@ -40,12 +40,7 @@ class LogState:
         state.version, state.position, state.applied = snapshot.version, snapshot.position, snapshot.applied
         state.files, state.marks = dict(snapshot.files), dict(snapshot.marks)
         state.foreign = list(snapshot.foreign)
-        state.metadata = {
-            "id": snapshot.table_id,
-            "schemaString": snapshot.schema_text,
-            "configuration": dict(snapshot.properties),
-            "createdTime": snapshot.created_ms,
-        }
+        state.metadata = snapshot.metadata
         state.protocol = {"writerFeatures": sorted(snapshot.features)}
         return state
 

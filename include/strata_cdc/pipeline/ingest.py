@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.binlog.events.index import Resume
-from strata_cdc.binlog.protocol.connection import connect
+from strata_cdc.binlog.protocol.connection import connect, fetch_rows
 from strata_cdc.clock import now_micros
 from strata_cdc.config.source_kinds import no_gtids
 from strata_cdc.counted import counted
@@ -154,9 +154,8 @@ def refuse_statement_format(source: Source) -> None:
     Raises:
         SourceSettingsError: It does.
     """
-    with connect(source.address) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT @@GLOBAL.binlog_format")
-        if cursor.fetchone() == ("STATEMENT",):
+    with connect(source.address) as connection:
+        if fetch_rows(connection, "SELECT @@GLOBAL.binlog_format") == [("STATEMENT",)]:
             raise SourceSettingsError(
                 "binlog_format is STATEMENT: the binlog holds no rows",
                 source=source.name,

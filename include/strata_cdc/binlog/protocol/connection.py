@@ -26,7 +26,7 @@ from strata_cdc.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pymysql
 
@@ -213,6 +213,13 @@ def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connectio
         **_tls_options(address),
         **options,
     )
+
+
+def fetch_rows(connection: pymysql.Connection[Any], query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query. Raises what PyMySQL raises."""
+    with connection.cursor() as cursor:
+        cursor.execute(query, values or None)
+        return list(cursor.fetchall())
 
 
 def _password_of(address: ServerAddress) -> bytes:

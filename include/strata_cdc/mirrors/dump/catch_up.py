@@ -7,7 +7,7 @@ import time
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.files.lock import when_free
 from strata_cdc.landing.land_source import land_or_wait
 from strata_cdc.tracking.notice_ddl import track_source
 
@@ -47,18 +47,6 @@ class CatchUp:
             if not self._is_checked:
                 self._check()
                 self._is_checked = True
-            self._patiently(lambda: land_or_wait(self._source))
-            self._patiently(lambda: track_source(self._source, self._engine))
-
-    def _patiently(self, step: Callable[[], object]) -> None:
-        """Waits: a run of the pipeline may be doing the same for a moment."""
-        until = time.monotonic() + _WAIT_SECONDS
-        while True:
-            try:
-                step()
-            except AlreadyRunningError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
-            else:
-                return
+            # A run of the pipeline may be doing the same for a moment.
+            for step in (lambda: land_or_wait(self._source), lambda: track_source(self._source, self._engine)):
+                when_free(step, time.monotonic() + _WAIT_SECONDS, _PAUSE_SECONDS)

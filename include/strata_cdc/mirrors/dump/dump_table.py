@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from strata_cdc.binlog.protocol.connection import open_connection, server_errors
+from strata_cdc.binlog.protocol.connection import fetch_rows, open_connection, server_errors
 from strata_cdc.binlog.protocol.source_lock import SourceLock
 from strata_cdc.binlog.protocol.visible_state import read_visible_state
 from strata_cdc.errors import StrataError, Usage
@@ -135,7 +136,7 @@ class TableDump:
                 manifest = self._read()
                 return self._finish(manifest)
             except (TableAlteredError, NotRepeatableError) as error:
-                reason = error.reason
+                reason = str(error)
                 self._folder.clear()
         raise Usage(
             f"the table was read {_ATTEMPTS} times, and each time something came between: {reason}",
@@ -266,11 +267,5 @@ class TableDump:
 
 def _state_of(connection: Any) -> tuple[str, str]:
     """The server's identity, and what it has executed."""
-
-    def rows(statement: str) -> Any:
-        with connection.cursor() as cursor:
-            cursor.execute(statement)
-            return cursor.fetchall()
-
-    now = read_visible_state(rows)
+    now = read_visible_state(partial(fetch_rows, connection))
     return now.identity, now.executed

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
 
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.mirrors.dump.aside import Aside, Marks, hashes_of, parts_of
@@ -34,14 +33,6 @@ if TYPE_CHECKING:
 
 class NotRepeatableError(Exception):
     """Changes that must not be applied to rows that may already have them: the table has to be read again."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class _Held(Struct):
-    rows: list[pa.Table]
 
 
 def exact_rows(
@@ -165,12 +156,12 @@ def _together(
     key, schema = exact_key(definition), exact_mirror_schema(definition)
     refuse_unrepeatable(changes, definition, key)
     touched = _keys_of(changes, key)
-    held = _Held([schema.empty_table()])
+    held = [schema.empty_table()]
     for rows in _larger(batches, limits.batch_bytes, limits.batch_rows):
         is_touched = _is_among(rows.select(key), touched)
         yield _with_no_seq(rows.filter(pc.invert(is_touched)), schema)
-        held.rows.append(_with_no_seq(rows.filter(is_touched), schema))
-    yield reduce_changes(changes, definition, key, lambda _: pa.concat_tables(held.rows)).put.cast(schema)
+        held.append(_with_no_seq(rows.filter(is_touched), schema))
+    yield reduce_changes(changes, definition, key, lambda _: pa.concat_tables(held)).put.cast(schema)
 
 
 def refuse_unrepeatable(changes: pa.Table, definition: TableDefinition, key: Sequence[str]) -> None:

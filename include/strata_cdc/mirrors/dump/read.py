@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from msgspec import Struct
 
+from strata_cdc.binlog.protocol.connection import fetch_rows
 from strata_cdc.changes.select.keys import select_key
 from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
@@ -35,10 +36,6 @@ _ATTEMPTS_FOR_QUIET = 60
 
 class TableAlteredError(Exception):
     """The table is no longer as in its definition: the dump begins again with the next definition."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Estimate(Struct, frozen=True):
@@ -173,6 +170,4 @@ class TableReader:
         )
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(query, (self.manifest.database, self.manifest.table))
-            return list(cursor.fetchall())
+        return fetch_rows(self._connection, query, (self.manifest.database, self.manifest.table))

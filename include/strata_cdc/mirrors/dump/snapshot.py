@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
+from strata_cdc.binlog.protocol.connection import fetch_rows
 from strata_cdc.binlog.protocol.visible_state import as_text, read_visible_state
 from strata_cdc.changes.select.statement import quoted_table
 from strata_cdc.errors import SourceSettingsError, Usage
@@ -38,13 +39,9 @@ def refuse_inconsistent(connection: Client, table: TableName) -> None:
     Raises:
         Usage: Its engine has no consistent reads.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-            (table.database, table.table),
-        )
-        row = cursor.fetchone()
-    engine = as_text(row[0]) if row and row[0] is not None else None
+    query = "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    rows = fetch_rows(connection, query, (table.database, table.table))
+    engine = as_text(rows[0][0]) if rows and rows[0][0] is not None else None
     if engine is not None and engine.lower() not in _CONSISTENT:
         raise Usage(
             f"its engine is {engine}, of which no transaction shows the rows as of one moment",
@@ -121,6 +118,4 @@ class SnapshotReader:
         return BinlogPosition.from_offset(as_text(rows[0][0]), int(rows[0][1]))
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
+        return fetch_rows(self._connection, statement)

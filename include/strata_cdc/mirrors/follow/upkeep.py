@@ -36,17 +36,17 @@ class ListedMirror(Struct, frozen=True):
 
     table: str
     url: str
-    rows: int
-    files: int
-    delta_version: int | None
+    rows: int = 0
+    files: int = 0
+    delta_version: int | None = None
     """None if the mirror cannot be opened."""
-    position: MirrorPosition | None
+    position: MirrorPosition | None = None
     """The position up to which it equals the table."""
-    mode: str
-    dropped: bool
-    stopped: str | None
+    mode: str = ""
+    dropped: bool = False
+    stopped: str | None = None
     """Why it is blocked."""
-    changed_by_others: tuple[int, ...]
+    changed_by_others: tuple[int, ...] = ()
     """Delta versions by other programs since Strata's last commit."""
     error: str | None = None
     """Why it cannot be opened."""
@@ -110,19 +110,7 @@ def _listed(lake: str, mirror: Mirror) -> ListedMirror:
 
 def _unopened(lake: str, source: str, table: TableName, error: BadData) -> ListedMirror:
     message = " ".join(filter(None, (f"{error.message};" if error.remedy else error.message, error.remedy)))
-    return ListedMirror(
-        table=str(table),
-        url=mirror_url(lake, source, table),
-        rows=0,
-        files=0,
-        delta_version=None,
-        position=None,
-        mode="",
-        dropped=False,
-        stopped=None,
-        changed_by_others=(),
-        error=message,
-    )
+    return ListedMirror(str(table), mirror_url(lake, source, table), error=message)
 
 
 def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> frozenset[TableName]:

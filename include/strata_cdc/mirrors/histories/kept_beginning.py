@@ -43,17 +43,11 @@ def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPositio
         "version": snapshot.version,
         "emptied": [position.metadata() for position in emptied_at.values()],
     }
-    metadata = {
-        "id": snapshot.table_id,
-        "schemaString": snapshot.schema_text,
-        "configuration": dict(snapshot.properties),
-        "createdTime": snapshot.created_ms,
-    }
     lines: list[dict[str, Any]] = [
         own,
         {"commitInfo": snapshot.position.metadata() | applied_metadata(snapshot.applied)},
         {"protocol": {"writerFeatures": sorted(snapshot.features)}},
-        {"metaData": metadata},
+        {"metaData": snapshot.metadata},
         *(file.added() for file in snapshot.files.values()),
     ]
     write_file(f"{snapshot.url}/{_NAME}", b"\n".join(map(msgspec.json.encode, lines)) + b"\n")

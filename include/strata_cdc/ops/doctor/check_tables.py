@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strata_cdc.binlog.protocol.connection import fetch_rows
 from strata_cdc.errors import SettingsError, StrataError
 from strata_cdc.fields import near_names
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
@@ -49,9 +50,8 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
 
 def check_merges(connection: pymysql.Connection[Any]) -> Iterator[Finding]:
     """A finding on tables of the engine MERGE, if the server has any."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE ENGINE = 'MRG_MYISAM'")
-        merged = sorted(f"{database}.{table}" for database, table in cursor.fetchall())
+    query = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE ENGINE = 'MRG_MYISAM'"
+    merged = sorted(f"{database}.{table}" for database, table in fetch_rows(connection, query))
     if merged:
         yield warning(
             "merge tables",

@@ -6,7 +6,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from strata_cdc.errors import AlreadyRunningError, SourceUnavailableError
+from strata_cdc.errors import SourceUnavailableError
+from strata_cdc.files.lock import when_free
 from strata_cdc.landing.arrival import has_arrived
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.resume_landing import check_history
@@ -41,26 +42,14 @@ def catch_up(
     check_history(source.address, _landed(source))
     deadline = time.monotonic() + seconds
     while not _landed(source).reaches(end):
-        _patiently(land, deadline)
+        when_free(land, deadline, _PAUSE)
         if has_arrived(source.address, _landed(source), end):
             break
         if time.monotonic() > deadline:
             raise SourceUnavailableError(
                 f"what the server has written up to {end.position} cannot be landed yet", source=source.name
             )
-    _patiently(track, deadline)
-
-
-def _patiently(step: Callable[[], object], deadline: float) -> None:
-    while True:
-        try:
-            step()
-        except AlreadyRunningError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_PAUSE)
-        else:
-            return
+    when_free(track, deadline, _PAUSE)
 
 
 def _landed(source: Source) -> LandedStream:

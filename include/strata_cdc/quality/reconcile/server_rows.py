@@ -12,7 +12,7 @@ import pyarrow as pa
 import pymysql
 from msgspec import Struct
 
-from strata_cdc.binlog.protocol.connection import ODD_ANSWERS, as_strata_error, connect
+from strata_cdc.binlog.protocol.connection import ODD_ANSWERS, as_strata_error, connect, fetch_rows
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.binlog.protocol.visible_state import read_visible_state
 from strata_cdc.changes.select.keys import select_key
@@ -219,10 +219,8 @@ class ServerRows:
                 yield pa.Table.from_arrays(batch.columns, schema=schema)
 
     def _run(self, statement: str) -> Sequence[Sequence[Any]]:
-        with self._errors(), self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            rows: Sequence[Sequence[Any]] = cursor.fetchall()
-            return rows
+        with self._errors():
+            return fetch_rows(self._connection, statement)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ import pymysql
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.binlog.protocol.connection import fetch_rows
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.binlog.protocol.visible_state import read_schema_state
 from strata_cdc.errors import AccessDeniedError, DdlError, SchemaGapError, SourceSettingsError, SourceUnavailableError
@@ -280,9 +281,8 @@ class _Dictionary:
         return {name: _ordered(_key(index, parts) for index, parts in of.items()) for name, of in keys.items()}
 
     def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        with _server_errors(), self._connection.cursor() as cursor:
-            cursor.execute(query, values or None)
-            return list(cursor.fetchall())
+        with _server_errors():
+            return fetch_rows(self._connection, query, values)
 
     def _run(self, statement: str) -> None:
         with _server_errors(), self._connection.cursor() as cursor:
@@ -463,9 +463,8 @@ class _server_errors:  # noqa: N801 - reads as a function: `with _server_errors(
 
 
 def _read_server(connection: pymysql.Connection[Any], rows: Rows) -> ServerTraits:
-    with _server_errors(), connection.cursor() as cursor:
-        cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names")
-        [[version, lower_case]] = cursor.fetchall()
+    with _server_errors():
+        [[version, lower_case]] = fetch_rows(connection, "SELECT VERSION(), @@GLOBAL.lower_case_table_names")
     state = read_schema_state(rows)
     return ServerTraits(Flavour.parse(str(version)), int(lower_case), state.identity, state.numbers_all)
 

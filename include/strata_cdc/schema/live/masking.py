@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from strata_cdc.binlog.protocol.connection import fetch_rows
 from strata_cdc.errors import Usage
 
 if TYPE_CHECKING:
@@ -22,13 +23,11 @@ MASKED: Final = "MASKING POLICY"
 
 def masked_columns(connection: pymysql.Connection[Any], name: TableName) -> list[str]:
     """The columns of a table that have a masking policy now. Raises what PyMySQL raises."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s "
-            "AND LOCATE(%s, EXTRA) ORDER BY ORDINAL_POSITION",
-            (name.database, name.table, MASKED),
-        )
-        return [str(column) for (column,) in cursor.fetchall()]
+    query = (
+        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s "
+        "AND LOCATE(%s, EXTRA) ORDER BY ORDINAL_POSITION"
+    )
+    return [str(column) for (column,) in fetch_rows(connection, query, (name.database, name.table, MASKED))]
 
 
 def refuse_masked(connection: pymysql.Connection[Any], name: TableName) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
+from strata_cdc.binlog.protocol.connection import fetch_rows
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableName
 
@@ -28,12 +29,7 @@ class ServerTables(Struct, frozen=True):
     @classmethod
     def from_server(cls, connection: pymysql.Connection[Any]) -> Self:
         """All tables that this user sees."""
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT @@lower_case_table_names")
-            folded = cursor.fetchone() != (0,)
-            cursor.execute(
-                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE IN %s",
-                (sorted(TABLE_TYPES),),
-            )
-            names = (TableName(*row) for row in cursor.fetchall())
-            return cls(frozenset(name for name in names if name.database not in SYSTEM_DATABASES), folded)
+        folded = fetch_rows(connection, "SELECT @@lower_case_table_names") != [(0,)]
+        query = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE IN %s"
+        names = (TableName(*row) for row in fetch_rows(connection, query, (sorted(TABLE_TYPES),)))
+        return cls(frozenset(name for name in names if name.database not in SYSTEM_DATABASES), folded)

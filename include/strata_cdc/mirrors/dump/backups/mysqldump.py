@@ -50,11 +50,11 @@ class MysqldumpFile:
             raise Usage("the file does not say which GTID set its rows have", file=str(path), remedy=HOW_TO_MAKE)
         if b"MASTER_LOG_FILE" not in head and b"SOURCE_LOG_FILE" not in head:
             # Only if it has the position, every version of mysqldump has read the set and the rows under one lock.
-            raise Usage("the file has no binlog position: its GTID set may be another one than that of its rows",
-                        file=str(path), remedy=HOW_TO_MAKE)  # fmt: skip
+            reason = "the file has no binlog position: its GTID set may be another one than that of its rows"
+            raise Usage(reason, file=str(path), remedy=HOW_TO_MAKE)
         if b"TIME_ZONE='+00:00'" not in head:
-            raise Usage("the file was made with --skip-tz-utc: its timestamps are in an unknown zone",
-                        file=str(path), remedy=HOW_TO_MAKE)  # fmt: skip
+            reason = "the file was made with --skip-tz-utc: its timestamps are in an unknown zone"
+            raise Usage(reason, file=str(path), remedy=HOW_TO_MAKE)
         self.executed = parse_executed(match[1].decode("ascii").replace("\n", ""))
         database = _HOST.search(head)
         self._database = database[1].strip() if database else b""

@@ -87,7 +87,7 @@ def _take(
         return error.located(source=source.name, table=str(table))
     except (TableAlteredError, NotRepeatableError) as error:
         return Usage(
-            f"the backup has transactions that the stream has in another order, and among them {error.reason}",
+            f"the backup has transactions that the stream has in another order, and among them {error}",
             source=source.name,
             table=str(table),
             remedy="`strata dump` reads the rows from the source.",
