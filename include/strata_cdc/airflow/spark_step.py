@@ -348,7 +348,7 @@ class CheckStep(SparkStep):
         if report is None:
             return None
         report.raise_if_failed()
-        return msgspec.json.encode(report.to_json()).decode()
+        return msgspec.json.encode(to_plain(report)).decode()
 
     def arguments(self, planned: PlannedRun) -> list[str]:
         """The settings of checks: the job itself reads no settings."""

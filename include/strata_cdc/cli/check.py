@@ -100,7 +100,7 @@ def _show_table(source: Source, table: str, *, as_json: bool) -> int:
     engine = open_store(source.store_url, OnMissing.EMPTY)
     checked = what_is_checked(engine, source.name, table_name(table), source.settings.checks)
     if as_json:
-        print_report(checked.to_json(), as_json=True)
+        print_report(checked, as_json=True)
     else:
         _print_rules(checked)
     return Usage.exit_code if any(rule.mistakes for rule in checked.rules) else 0

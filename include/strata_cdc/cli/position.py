@@ -34,4 +34,4 @@ def position(
     report = find_position(
         configured.lake, configured.name, time=optional_time(time), gtid_set=gtid_set, file=file, commit_ts=commit_ts
     )
-    print_report(report.to_json(), as_json=context.obj["json"])
+    print_report(report, as_json=context.obj["json"])

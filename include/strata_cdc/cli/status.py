@@ -55,7 +55,7 @@ def status(
     metrics = [metrics_of(of, state, now=now) for state, of in zip(states, sources, strict=True)]
     if context.obj["json"]:
         for state, numbers in zip(states, metrics, strict=True):
-            print_line({**state.to_json(), **to_plain(numbers)})
+            print_line({**to_plain(state), **to_plain(numbers)})
         return
     console = Terminal(markup=True)
     for state, numbers, of in zip(states, metrics, sources, strict=True):
@@ -72,7 +72,7 @@ def _of_group(context: typer.Context, name: str) -> None:
 
     state = group_status(load_settings(os.environ).group(name), now=now_micros())
     if context.obj["json"]:
-        print_line(state.to_json())
+        print_line(state)
         return
     console = Terminal(markup=True)
     console.print(escape(state.line()), highlight=False, soft_wrap=True)

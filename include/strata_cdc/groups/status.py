@@ -3,7 +3,7 @@ Not here: one source (`progress/status.py`), the watermark of a stream that runs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ from strata_cdc.position.executed import has_commit_times, parse_executed
 from strata_cdc.progress.status import source_status
 from strata_cdc.selection.wanted import unmatched_settings
 from strata_cdc.store.database import OnMissing, open_store
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.server_clocks import ServerMoment
@@ -69,10 +68,6 @@ class GroupStatus(Struct, frozen=True):
     def state_of(self, source: str) -> MemberStatus:
         """Returns the state of one of its sources."""
         return next(member for member in self.members if member.source == source)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the state as plain values."""
-        return to_plain(self)
 
     def line(self) -> str:
         """Returns the state in one line, for people and logs."""

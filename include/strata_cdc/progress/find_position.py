@@ -3,7 +3,7 @@ Not here: the look-ups (`landing/landed.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.answers.positions import at_time, position_of
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.ticdc.landed_steps import seq_at_step, step_at, steps_of
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,10 +44,6 @@ class StreamPoint(Struct, frozen=True):
     """All transactions that had been executed up to there."""
     commit_ts: str | None = None
     """Of a TiCDC sink the commit timestamp of that transaction, as a stream's `--from` takes it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return to_plain(self)
 
 
 def find_position(

@@ -4,7 +4,7 @@ Not here: what is wrong with a server's settings (`ops/doctor/check_source.py`).
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ from strata_cdc.store.read_again import ReadAgainLedger, TableToRead
 from strata_cdc.store.store_threads import StoreThreads
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.store.withheld import withheld
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,10 +146,6 @@ class SourceStatus(Struct, frozen=True):
     def crossed_rows(self) -> int:
         """Rows of another schema than the one valid where they are; one across several DDL counts for each."""
         return sum(rows.rows for rows in (self.crossed if self.sink is None else self.sink.crossed))
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return to_plain(self)
 
 
 def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -41,6 +41,20 @@ class Failure(Struct, frozen=True):
     """The first offending rows as JSON: position in the stream, primary key and value."""
     observed: str | None = None
     """The observed value if it is a single value, such as a number of rows."""
+
+    @classmethod
+    def error(
+        cls, table: str, check: str, message: str, rows: int | None = None, examples: tuple[str, ...] = ()
+    ) -> Self:
+        """A failure that withholds a table, or an interval, and is about no single column."""
+        return cls(table, check, None, Severity.ERROR, message, rows, examples)
+
+    @classmethod
+    def warning(
+        cls, table: str, check: str, message: str, rows: int | None = None, examples: tuple[str, ...] = ()
+    ) -> Self:
+        """A failure that withholds nothing, and is about no single column."""
+        return cls(table, check, None, Severity.WARNING, message, rows, examples)
 
 
 class TableVerdict(Struct, frozen=True):

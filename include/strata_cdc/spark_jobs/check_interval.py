@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     checking = replace(Checking.from_settings(given.checks, given.compare_keys), small_bytes=given.small_bytes)
     try:
         report = check_interval(lake, source, run, open_spark, checking, CheckProgress(_write))
-        sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(to_plain(report), ensure_ascii=False) + "\n")
         report.raise_if_failed()
     except StrataError as error:
         sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")

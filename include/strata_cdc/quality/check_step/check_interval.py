@@ -16,7 +16,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError, Permanent
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.quality.check_step.compare_earlier import DEFAULT_KEYS, EarlierComparison, sampling_of, totals
+from strata_cdc.quality.check_step.compare_earlier import DEFAULT_KEYS, EarlierComparison, log_line, sampling_of
 from strata_cdc.quality.check_step.crossed_rows import crossed_rows
 from strata_cdc.quality.check_step.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check_step.progress import CheckProgress
@@ -104,10 +104,6 @@ class CheckReport(Struct, frozen=True):
     """The first failures, errors before warnings."""
     docs: str
     """First page of the Data Docs; empty if there was nothing to check."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return to_plain(self)
 
     def raise_if_failed(self) -> None:
         """Fails if something may not be published.
@@ -231,7 +227,7 @@ def _check(
         images = EarlierComparison(lake, plan, decoded, past, subjects)
         earlier = images.compare(judging.firsts, profiles, checking.compare_keys)
         if earlier:
-            progress.tell(totals(earlier).line())
+            progress.tell(log_line(earlier))
         verdicts = []
         for interval in plan.intervals:
             unreadable = decoded.unreadable(interval.start)
@@ -327,12 +323,10 @@ def _damaged(engine: PassEngine, subject: TableSubject) -> list[tuple[str, str]]
 def _undecoded(decoded: DecodedRun, interval: Interval) -> list[Failure]:
     """Tables of which a slice cannot be decoded: none of their rows of the interval are published."""
     return [
-        Failure(
-            table=full_name(database, table),
-            check="slices_can_be_decoded",
-            column=None,
-            severity=Severity.ERROR,
-            message=error.message,
+        Failure.error(
+            full_name(database, table),
+            "slices_can_be_decoded",
+            error.message,
             examples=(json.dumps(to_plain(error), ensure_ascii=False),),
         )
         for (database, table), error in decoded.lost(interval.start).items()
@@ -403,21 +397,14 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
     """Rows that the decoder itself excluded: all others of the table are published, and the verdict reports these."""
     if damage is not None:
         return damaged_file(_name(file), file.url, file.rows, damage)
-    return Failure(
-        table=_name(file),
-        check=ASIDE,
-        column=None,
-        severity=Severity.WARNING,
-        message=f"{counted(file.rows, 'row is', 'rows are')} in quarantine: {file.why.message}",
-        unexpected_rows=file.rows,
-        examples=(file.reason,),
-    )
+    message = f"{counted(file.rows, 'row is', 'rows are')} in quarantine: {file.why.message}"
+    return Failure.warning(_name(file), ASIDE, message, file.rows, (file.reason,))
 
 
 def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Changes of rows that have no row event: a replay of the table must consider them."""
     removed = [
-        _warning(
+        Failure.warning(
             removal.table,
             "rows_go_by_deletes",
             f"`{removal.statement}` at {removal.gtid or 'a transaction without GTID'}: "
@@ -427,11 +414,7 @@ def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
         if removal.interval == interval.start
     ]
     logged = [
-        _warning(
-            statement.table_name or "",
-            "rows_change_by_row_events",
-            _of_statement(statement),
-        )
+        Failure.warning(statement.table_name or "", "rows_change_by_row_events", _of_statement(statement))
         for statement in plan.statements
         if statement.interval == interval.start
     ]
@@ -446,10 +429,6 @@ def _of_statement(statement: StatementLogged) -> str:
         f"`{statement.statement}` at {statement.gtid or f'{statement.binlog_file}:{statement.binlog_pos}'} was "
         "logged as a statement: the binlog does not hold the rows that it changed"
     )
-
-
-def _warning(table: str, check: str, message: str) -> Failure:
-    return Failure(table=table, check=check, column=None, severity=Severity.WARNING, message=message)
 
 
 def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
@@ -479,7 +458,7 @@ def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
 
 
 def _missing(message: str) -> Failure:
-    return Failure(table="", check="no_transaction_is_missing", column=None, severity=Severity.ERROR, message=message)
+    return Failure.error("", "no_transaction_is_missing", message)
 
 
 def _report(source: str, run: str, verdicts: Sequence[IntervalVerdict], docs: str) -> CheckReport:

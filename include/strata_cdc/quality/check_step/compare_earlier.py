@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from strata_cdc.quality.checks.before_after import Sampling
 from strata_cdc.quality.checks.earlier_file import EarlierFile
 from strata_cdc.quality.checks.earlier_images import (
@@ -40,19 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_KEYS = 100
 """Of a table and interval, that are compared with earlier intervals."""
-
-
-class EarlierTotals(Struct, frozen=True):
-    """What came of all images together."""
-
-    compared: int = 0
-    not_compared: Mapping[str, int] = {}
-    """By the reason."""
-
-    def line(self) -> str:
-        """For the log."""
-        left = "; ".join(f"{count:,} not: {why}" for why, count in sorted(self.not_compared.items()))
-        return f"compared {self.compared:,} images with those of earlier intervals" + (f" ({left})" if left else "")
 
 
 def sampling_of(keys: int | None, interval: int) -> Sampling | None:
@@ -236,9 +221,9 @@ def _one_key(subject: TableSubject) -> str | None:
     return column_name(key[0]) if len(key) == 1 else None
 
 
-def totals(images: Mapping[tuple[int, str], ComparedImages]) -> EarlierTotals:
-    """All of it together."""
-    left: Counter[str] = Counter()
-    for compared in images.values():
-        left += compared.not_compared
-    return EarlierTotals(sum(images.rows for images in images.values()), left)
+def log_line(images: Mapping[tuple[int, str], ComparedImages]) -> str:
+    """What came of all images together, for the log."""
+    not_compared = sum((compared.not_compared for compared in images.values()), Counter[str]())
+    left = "; ".join(f"{count:,} not: {why}" for why, count in sorted(not_compared.items()))
+    compared = sum(images.rows for images in images.values())
+    return f"compared {compared:,} images with those of earlier intervals" + (f" ({left})" if left else "")

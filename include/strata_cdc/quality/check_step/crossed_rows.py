@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import Crossing
-from strata_cdc.runs.verdict import Failure, Severity
+from strata_cdc.runs.verdict import Failure
 from strata_cdc.schema.model.quadrants import crossed_line
 from strata_cdc.store.full_names import full_name
 from strata_cdc.ticdc.crossed_rows import crossed_in
@@ -38,7 +38,7 @@ def crossed_rows(plan: RunPlan, interval: Interval, decoded: DecodedRun) -> Iter
         return
     for total in crossed_in(mine, interval.after_seq + 1, interval.last_seq):
         if (total.database, total.table) in planned:
-            yield _warning(full_name(total.database, total.table), total.rows, total.crossing, total.row)
+            yield _across(full_name(total.database, total.table), total.rows, total.crossing, total.row)
 
 
 def _of_binlog(decoded: DecodedRun, interval: Interval) -> Iterator[Failure]:
@@ -51,15 +51,8 @@ def _of_binlog(decoded: DecodedRun, interval: Interval) -> Iterator[Failure]:
             rows[key] += file.rows
             first.setdefault(key, why.location)
     for (table, crossing), count in rows.items():
-        yield _warning(table, count, crossing, first[table, crossing])
+        yield _across(table, count, crossing, first[table, crossing])
 
 
-def _warning(table: str, rows: int, crossing: Crossing, row: Location | None) -> Failure:
-    return Failure(
-        table=table,
-        check="rows_have_the_valid_schema",
-        column=None,
-        severity=Severity.WARNING,
-        message=crossed_line(rows, crossing, row),
-        unexpected_rows=rows,
-    )
+def _across(table: str, rows: int, crossing: Crossing, row: Location | None) -> Failure:
+    return Failure.warning(table, "rows_have_the_valid_schema", crossed_line(rows, crossing, row), rows)

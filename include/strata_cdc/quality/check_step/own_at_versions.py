@@ -21,7 +21,6 @@ from strata_cdc.schema.history.column_lifetimes import find_column_lifetimes
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,10 +69,6 @@ class CheckedTable(Struct, frozen=True):
     newest: int
     """The schema version that has the rules which follow from the schema."""
     rules: tuple[CheckedRule, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return to_plain(self)
 
 
 def read_history(engine: sa.Engine, source: str, table: TableName) -> TableHistory:

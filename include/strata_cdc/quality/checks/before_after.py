@@ -45,7 +45,7 @@ class ImageEvents(NamedTuple):
 
     def selected(self, chosen: Ints) -> ImageEvents:
         """Some of them, in another order."""
-        return ImageEvents(self.key[chosen], self.image[chosen], self.side[chosen], self.at[chosen])
+        return ImageEvents._make(column[chosen] for column in self)
 
 
 class Edges(NamedTuple):
@@ -62,15 +62,7 @@ class Edges(NamedTuple):
 
     def selected(self, chosen: Flags | Ints | slice) -> Edges:
         """Those of some keys."""
-        return Edges(
-            self.key[chosen],
-            self.first_image[chosen],
-            self.first_side[chosen],
-            self.first_at[chosen],
-            self.last_image[chosen],
-            self.last_side[chosen],
-            self.is_requested[chosen],
-        )
+        return Edges._make(column[chosen] for column in self)
 
 
 class ImageBuffers:
@@ -184,12 +176,8 @@ def hash_keys(keys: Sequence[Any], count: int) -> Ints:
 def joined(parts: Sequence[ImageEvents]) -> ImageEvents:
     """Events of several files, one after the other."""
     none = np.zeros(0, np.int64)
-    return ImageEvents(
-        np.concatenate((none, *(part.key for part in parts))),
-        np.concatenate((none, *(part.image for part in parts))),
-        np.concatenate((np.zeros(0, np.uint8), *(part.side for part in parts))),
-        np.concatenate((none, *(part.at for part in parts))),
-    )
+    empty = ImageEvents(none, none, np.zeros(0, np.uint8), none)
+    return ImageEvents(*(np.concatenate(columns) for columns in zip(empty, *parts, strict=True)))
 
 
 class ChainFindings(NamedTuple):

@@ -21,12 +21,13 @@ from strata_cdc.quality.checks.one_pass import quote_rows
 from strata_cdc.quality.checks.profile import EXAMPLES
 from strata_cdc.quality.checks.rules import history_rule
 from strata_cdc.quality.checks.subject import published_names
-from strata_cdc.runs.verdict import Failure, Severity
+from strata_cdc.runs.verdict import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from strata_cdc.changes.row_hashes import Ints
+    from strata_cdc.quality.checks.arrow_values import Flags
     from strata_cdc.quality.checks.before_after import Firsts, Sampling
     from strata_cdc.quality.checks.rules import ImageChain
     from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
@@ -92,16 +93,14 @@ class ComparedImages(Struct):
             text for file, at, chain in first for text in quote_rows(file, [(at, FOUND)], chain, subject.sensitive)
         ]
         left = "; ".join(f"{count} not compared: {why}" for why, count in sorted(self.not_compared.items()))
-        return Failure(
-            table=subject.name,
-            check=CHECK,
-            column=None,
-            severity=Severity.WARNING,
-            message="what the first change of a row found is what an earlier interval left; "
+        return Failure.warning(
+            subject.name,
+            CHECK,
+            "what the first change of a row found is what an earlier interval left; "
             f"{counted(len(self.broken), 'row does not comply', 'rows do not comply')} of {self.rows} compared"
             + (f" ({left})" if left else ""),
-            unexpected_rows=len(self.broken),
-            examples=tuple(example.text for example in sorted(quoted)),
+            len(self.broken),
+            tuple(example.text for example in sorted(quoted)),
         )
 
 
@@ -116,11 +115,15 @@ class _Wanted(NamedTuple):
     file: Ints
     """Its number among the files of the interval."""
 
+    def selected(self, chosen: Ints | Flags) -> _Wanted:
+        """Some of them."""
+        return _Wanted(*(column[chosen] for column in self))
+
     def without(self, done: Ints) -> _Wanted:
         """Without some, by index."""
         kept = np.ones(len(self.key), np.bool_)
         kept[done] = False
-        return _Wanted(*(column[kept] for column in self))
+        return self.selected(kept)
 
 
 def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search: Search) -> ComparedImages:
@@ -313,9 +316,6 @@ def _wanted(subject: TableSubject, version: int, firsts: Mapping[str, Firsts], s
         none = np.zeros(0, np.int64)
         return _Wanted(none, none, none, none, none, none)
     whole = _Wanted(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    order = np.lexsort((whole.row, whole.seq, whole.key))
-    whole = _Wanted(*(column[order] for column in whole))
-    is_first = np.concatenate(([True], whole.key[1:] != whole.key[:-1]))
-    whole = _Wanted(*(column[is_first] for column in whole))
-    chosen = sampling.chosen(whole.key)
-    return _Wanted(*(column[chosen] for column in whole))
+    ordered = whole.selected(np.lexsort((whole.row, whole.seq, whole.key)))
+    firsts_of_keys = ordered.selected(np.concatenate(([True], ordered.key[1:] != ordered.key[:-1])))
+    return firsts_of_keys.selected(sampling.chosen(firsts_of_keys.key))

@@ -11,7 +11,7 @@ from strata_cdc.errors import SettingsError
 from strata_cdc.quality.checks.file_bounds import CHECK as TRUE_STATISTICS
 from strata_cdc.quality.checks.own_columns import why_not
 from strata_cdc.quality.checks.subject import applies_to
-from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
+from strata_cdc.runs.verdict import Failure, IntervalVerdict, TableVerdict, staged_digest
 from strata_cdc.unforeseen import may_pass, what_happened
 
 if TYPE_CHECKING:
@@ -70,13 +70,7 @@ def _judge(engine: PassEngine, label: str, subject: TableSubject, earlier: Compa
 
 
 def _not_judged(table: str, why: str) -> Failure:
-    return Failure(
-        table=table,
-        check="table_can_be_judged",
-        column=None,
-        severity=Severity.ERROR,
-        message=f"the table's checks ended: {why}",
-    )
+    return Failure.error(table, "table_can_be_judged", f"the table's checks ended: {why}")
 
 
 def judge_table(
@@ -101,12 +95,7 @@ def judge_table(
     unlike = [_unlike(subject, version, profiles) for version, names in columns.items() if names is None]
     checks, failures = engine.judge(subject, label, columns)
     never = _never_applied(subject, [version for version, names in columns.items() if names is not None])
-    failures = [
-        *failures,
-        *unlike,
-        *_faults(subject, profiles),
-        *never,
-    ]
+    failures = [*failures, *unlike, *_faults(subject, profiles), *never]
     if earlier is not None and earlier.rows:
         checks += 1
         failures += [failure] if (failure := earlier.failure(subject)) is not None else []
@@ -120,14 +109,8 @@ def _verdict(subject: TableSubject, checks: int, failures: Sequence[Failure]) ->
 
 def damaged_file(table: str, url: str, rows: int, damage: str) -> Failure:
     """The failure of a staged file that is not what was decoded."""
-    return Failure(
-        table=table,
-        check="files_are_those_that_were_decoded",
-        column=None,
-        severity=Severity.ERROR,
-        message=f"a staged file {damage}: decode the run again, which makes it anew ({url})",
-        unexpected_rows=rows,
-    )
+    message = f"a staged file {damage}: decode the run again, which makes it anew ({url})"
+    return Failure.error(table, "files_are_those_that_were_decoded", message, rows)
 
 
 def _columns_of(files: Sequence[JudgedFile], profiles: Mapping[str, FileProfile]) -> tuple[str, ...] | None:
@@ -140,39 +123,21 @@ def _columns_of(files: Sequence[JudgedFile], profiles: Mapping[str, FileProfile]
 
 def _unlike(subject: TableSubject, version: int, profiles: Mapping[str, FileProfile]) -> Failure:
     columns = profiles[subject.files_of(version)[0].url].columns
-    return Failure(
-        table=subject.name,
-        check="columns_are_those_of_the_version",
-        column=None,
-        severity=Severity.ERROR,
-        message=f"the staged columns {', '.join(columns)} are not those of schema version {version}",
-    )
+    message = f"the staged columns {', '.join(columns)} are not those of schema version {version}"
+    return Failure.error(subject.name, "columns_are_those_of_the_version", message)
 
 
 def _faults(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> list[Failure]:
     return [
-        Failure(
-            table=subject.name,
-            check=fault.check,
-            column=None,
-            severity=Severity.ERROR,
-            message=f"{fault.message} ({file.url})",
-            unexpected_rows=fault.rows,
-        )
+        Failure.error(subject.name, fault.check, f"{fault.message} ({file.url})", fault.rows)
         for file in subject.files
         for fault in profiles[file.url].faults
     ]
 
 
 def _nothing_staged(subject: TableSubject) -> Failure:
-    return Failure(
-        table=subject.name,
-        check="rows_were_decoded",
-        column=None,
-        severity=Severity.ERROR,
-        message=f"the row events of the binlog count {counted(subject.facts.rows, 'row')}, none was decoded",
-        unexpected_rows=subject.facts.rows,
-    )
+    message = f"the row events of the binlog count {counted(subject.facts.rows, 'row')}, none was decoded"
+    return Failure.error(subject.name, "rows_were_decoded", message, subject.facts.rows)
 
 
 def _never_applied(subject: TableSubject, versions: Sequence[int]) -> list[Failure]:
@@ -186,12 +151,6 @@ def _never_applied(subject: TableSubject, versions: Sequence[int]) -> list[Failu
 
 
 def _no_such_column(subject: TableSubject, rule: Rule, versions: Sequence[int]) -> Failure:
-    return Failure(
-        table=subject.name,
-        check=rule.expectation,
-        column=rule.column,
-        severity=rule.severity,
-        message=f"{why_not(rule, subject.past, versions)} ({rule.location})"
-        if rule.location
-        else why_not(rule, subject.past, versions),
-    )
+    where = f" ({rule.location})" if rule.location else ""
+    message = f"{why_not(rule, subject.past, versions)}{where}"
+    return Failure(subject.name, rule.expectation, rule.column, rule.severity, message)
