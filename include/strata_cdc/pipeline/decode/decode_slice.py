@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.changes.binlog_changes import read_slice
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import CorruptEventError, DamagedFileError
 from strata_cdc.files.storage import Folder
-from strata_cdc.pipeline.decode.read_segment import read_landed_slice
 from strata_cdc.runs.run_folder import (
     PLAN,
     STAGED,
@@ -30,6 +30,7 @@ from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.tables.layout import changes_url
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.write import ChangeWriter
+from strata_cdc.ticdc.landed_slice import has_rows, read_sink_slice
 from strata_cdc.unforeseen import as_strata_error, may_pass
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ class DecodeTask(Struct, frozen=True):
     """Where another process finds the task: the run's URL, the plan's digest, the task's number."""
 
     def read_slice(self, planned_slice: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
-        """Reads rows of the slice, as `ReadSlice`."""
-        run_url = self.staging.rpartition("/")[0]
-        return read_landed_slice(planned_slice, partial(neighbours_of, run_url))
+        """Reads rows of the slice, as `ReadSlice`: its landed segment holds events of a binlog, or rows of a sink."""
+        if has_rows(planned_slice.segment):
+            return read_sink_slice(planned_slice)
+        return read_slice(planned_slice, near=partial(neighbours_of, self.staging.rpartition("/")[0]))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickled, it is its number: thousands of tasks have the same definitions."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.landing.landed import LandedSegment, LandedStream
 
 MEGABYTE = 1 << 20
 _AT_ONCE = 100
@@ -464,11 +464,15 @@ def _interval(stored: ClosedInterval) -> Interval:
 
 def _bytes_of(stream: LandedStream, interval: Interval) -> int:
     """Landed bytes of an interval's transactions."""
-    return sum(
-        segment.index.record(min(interval.last_seq, segment.summary.last_seq)).end
-        - segment.index.record(max(interval.after_seq + 1, segment.summary.first_seq)).begin
-        for segment in stream.segments_of(interval.after_seq + 1, interval.last_seq)
-    )
+    segments = stream.segments_of(interval.after_seq + 1, interval.last_seq)
+    return sum(bytes_in(segment, interval) for segment in segments)
+
+
+def bytes_in(segment: LandedSegment, interval: Interval) -> int:
+    """Bytes of an interval's transactions in one segment."""
+    first = segment.index.record(max(interval.after_seq + 1, segment.summary.first_seq))
+    last = segment.index.record(min(interval.last_seq, segment.summary.last_seq))
+    return last.end - first.begin
 
 
 def _span_of(wanted: Executed, stream: LandedStream) -> TimeSpan:

@@ -17,7 +17,7 @@ from strata_cdc.landing.continuity import Continuity
 from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.pasts import table_pasts
-from strata_cdc.pipeline.plan.pending import MEGABYTE, PlannedWork, RunRequest, Work, choose_work
+from strata_cdc.pipeline.plan.pending import MEGABYTE, PlannedWork, RunRequest, Work, bytes_in, choose_work
 from strata_cdc.pipeline.plan.recount import recounted_rows
 from strata_cdc.pipeline.plan.runs import records_in_runs
 from strata_cdc.runs.run_folder import run_folder, write_plan
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.plan import PlannedVersion, Slice
     from strata_cdc.config.settings import Source
     from strata_cdc.errors import ErrorFacts
-    from strata_cdc.landing.landed import LandedSegment, LandedStream
+    from strata_cdc.landing.landed import LandedStream
     from strata_cdc.schema.history.versions import StatementChange
 
 _SHOWN_STATEMENT = 200
@@ -152,13 +152,6 @@ def _named(plan: RunPlan, planned: PlannedWork) -> RunPlan:
     return replace(plan, run=str(RunName(span.start, span.end, plan.source, kind, digest)))
 
 
-def _bytes_of(interval: Interval, segment: LandedSegment) -> int:
-    """Of an interval's transactions in one segment."""
-    first = segment.index.record(max(interval.after_seq + 1, segment.summary.first_seq))
-    last = segment.index.record(min(interval.last_seq, segment.summary.last_seq))
-    return last.end - first.begin
-
-
 def _even(size: int, most: int) -> int:
     """The size of the fewest equal parts that are no larger than `most`: a small rest would keep one task waiting for
     the others, or the others for it."""
@@ -252,7 +245,7 @@ class _Draft:
                 segment=segment.url,
                 clock=max(clock, self._clock),
                 wanted=wanted.__contains__,
-                target_bytes=_even(_bytes_of(interval, segment), self._source.settings.slice_mb * MEGABYTE),
+                target_bytes=_even(bytes_in(segment, interval), self._source.settings.slice_mb * MEGABYTE),
                 lasts=self._history.lasts,
             )
             slices += cut.slices

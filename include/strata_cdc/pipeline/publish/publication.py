@@ -204,17 +204,12 @@ class Publication:
         check = f"`strata check {self.plan.run} --source {self.plan.source}`"
         verdict = self.verdicts.get(interval.start)
         if verdict is None:
-            raise ChecksFailedError(
-                "there is no verdict on the decoded files",
-                source=self.plan.source,
-                remedy=f"Run {check}, then publish again.",
-            )
-        if verdict.staged != staged_digest((str(file.name), file.digest) for file in files):
-            raise ChecksFailedError(
-                "the verdict is on other files than those that were decoded last",
-                source=self.plan.source,
-                remedy=f"Run {check}, then publish again.",
-            )
+            message = "there is no verdict on the decoded files"
+        elif verdict.staged != staged_digest((str(file.name), file.digest) for file in files):
+            message = "the verdict is on other files than those that were decoded last"
+        else:
+            return
+        raise ChecksFailedError(message, source=self.plan.source, remedy=f"Run {check}, then publish again.")
 
     def files_of(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
         """The staged files of a table and interval: those that are judged and published, those put aside."""

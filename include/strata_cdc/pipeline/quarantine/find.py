@@ -18,8 +18,6 @@ from strata_cdc.store.withheld import WithheldInterval, withheld
 from strata_cdc.tables.quarantine import quarantine_folder, read_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
@@ -77,13 +75,12 @@ def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list
                 source.lake, source.name, rows.table_interval.start, rows.table_interval.run or ""
             )
             if folder not in kept:
-                kept[folder] = _files_in(folder)
-            mine = [
-                file
-                for file in kept[folder]
-                if (file.database, file.table) == (rows.table_interval.database, rows.table_interval.table)
-            ]
-            judged, aside = _parts(mine)
+                reason = read_reason(folder, IntervalVerdict)
+                kept[folder] = () if reason is None else reason.files
+            name = rows.table_interval.database, rows.table_interval.table
+            mine = [file for file in kept[folder] if (file.database, file.table) == name]
+            judged = tuple(file for file in mine if file.is_publishable)
+            aside = tuple(file for file in mine if not file.is_publishable)
             entries.append(InQuarantine(rows, end, folder, judged, aside))
     return entries
 
@@ -94,17 +91,4 @@ def _is_meant(interval: WithheldInterval, end: int, selection: QuarantineFilter,
         (not selection.tables or matches(name, selection.tables, folded=folded))
         and (selection.at is None or interval.table_interval.start <= selection.at < end)
         and (selection.reason is None or any(fnmatchcase(reason, selection.reason) for reason in interval.reasons))
-    )
-
-
-def _files_in(folder: str) -> tuple[StagedFile, ...]:
-    reason = read_reason(folder, IntervalVerdict)
-    return () if reason is None else reason.files
-
-
-def _parts(files: Iterable[StagedFile]) -> tuple[tuple[StagedFile, ...], tuple[StagedFile, ...]]:
-    parts = list(files)
-    return (
-        tuple(file for file in parts if file.is_publishable),
-        tuple(file for file in parts if not file.is_publishable),
     )
