@@ -3,7 +3,7 @@ Not here: splitting into tokens (`schema/ddl/lexer.py`), the grammar of statemen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at, as_the_server_reads
@@ -13,9 +13,12 @@ from strata_cdc.schema.ddl.secrets import cover_secrets
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.ddl.lexer import Tokens
 
+T = TypeVar("T")
 STRINGS = frozenset({STRING, NATIONAL})
 LITERALS = STRINGS | {NUMBER, HEX, BITS}
 
@@ -83,6 +86,13 @@ class TokenCursor:
             self.at += 1
             return True
         return False
+
+    def listed(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """Reads one thing, or several with commas between them."""
+        things = [read()]
+        while self.accept(","):
+            things.append(read())
+        return tuple(things)
 
     def take_any(self, *words: str) -> str | None:
         """Skips the next word if it is one of `words`, and returns it."""

@@ -84,11 +84,9 @@ def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None, *, con
 def read_key_parts(cursor: TokenCursor) -> tuple[WrittenKeyPart, ...]:
     """Reads `(a, b(10) DESC, (expression))`."""
     cursor.expect("(")
-    parts = [_read_part(cursor)]
-    while cursor.accept(","):
-        parts.append(_read_part(cursor))
+    parts = cursor.listed(lambda: _read_part(cursor))
     cursor.expect(")")
-    return tuple(parts)
+    return parts
 
 
 def _read_part(cursor: TokenCursor) -> WrittenKeyPart:

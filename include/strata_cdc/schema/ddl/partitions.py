@@ -115,7 +115,7 @@ def copied_partitions(statement: str, context: DdlContext) -> tuple[tuple[str, .
         if cursor.word in {"REORGANIZE", "REBUILD"} and cursor.ahead(1) == "PARTITION":
             cursor.at += 2
             cursor.take_any("NO_WRITE_TO_BINLOG", "LOCAL")
-            return ("ALL",) if cursor.accept("ALL") else _listed(cursor), has_lists
+            return ("ALL",) if cursor.accept("ALL") else cursor.listed(cursor.name), has_lists
         cursor.at += 1
     return (), False
 
@@ -133,7 +133,7 @@ def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
     cursor.take_all("IF", "EXISTS")
     if verb == "ADD":
         return PartitionStep(PartitionVerb.ADD, partitions=_definitions(cursor))
-    names = _listed(cursor)
+    names = cursor.listed(cursor.name)
     if verb in {"DROP", "CONVERT"}:
         return PartitionStep(PartitionVerb.DROP, names)
     if verb == "REORGANIZE":
@@ -156,16 +156,9 @@ def _converted(cursor: TokenCursor) -> PartitionStep:
     return PartitionStep(PartitionVerb.ADD, partitions=(added,))
 
 
-def _listed(cursor: TokenCursor) -> tuple[str, ...]:
-    names = [cursor.name()]
-    while cursor.accept(","):
-        names.append(cursor.name())
-    return tuple(names)
-
-
 def _names(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
-    names = _listed(cursor)
+    names = cursor.listed(cursor.name)
     cursor.expect(")")
     return names
 
@@ -215,24 +208,18 @@ def _definition(cursor: TokenCursor) -> Partition:
 
 def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[BorderValue, ...]:
     cursor.expect("(")
-    values: list[BorderValue] = []
-    while True:
-        values.append(None if cursor.accept(maximum) else _value(cursor))
-        if not cursor.accept(","):
-            break
+    values = cursor.listed(lambda: None if cursor.accept(maximum) else _value(cursor))
     cursor.expect(")")
-    return tuple(values)
+    return values
 
 
 def _list(cursor: TokenCursor) -> tuple[tuple[BorderValue, ...], ...]:
     if cursor.ahead(1) != "(":
         return tuple((value,) for value in _tuple(cursor))
     cursor.expect("(")
-    tuples = [_tuple(cursor)]
-    while cursor.accept(","):
-        tuples.append(_tuple(cursor))
+    tuples = cursor.listed(lambda: _tuple(cursor))
     cursor.expect(")")
-    return tuple(tuples)
+    return tuples
 
 
 def _value(cursor: TokenCursor) -> BorderValue:

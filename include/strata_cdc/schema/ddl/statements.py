@@ -172,11 +172,11 @@ def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
     temporary = cursor.accept("TEMPORARY")
     if kind := cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
         if_exists = cursor.take_all("IF", "EXISTS")
-        names, sequences = _table_names(cursor), kind == "SEQUENCE"
+        names, sequences = cursor.listed(cursor.table_name), kind == "SEQUENCE"
         return (DropTables(cursor.context, names, temporary=temporary, if_exists=if_exists, sequences=sequences),)
     if cursor.accept("VIEW"):
         cursor.take_all("IF", "EXISTS")
-        return (DropViews(cursor.context, _table_names(cursor)),)
+        return (DropViews(cursor.context, cursor.listed(cursor.table_name)),)
     if cursor.take_any("DATABASE", "SCHEMA"):
         cursor.take_all("IF", "EXISTS")
         return (DropDatabase(cursor.context, _database_name(cursor)),)
@@ -188,13 +188,6 @@ def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
         step = Conditional(DropKey(name)) if conditional else DropKey(name)
         return (AlterTable(cursor.context, cursor.table_name(), (step,)),)
     return ()
-
-
-def _table_names(cursor: TokenCursor) -> tuple[TableName, ...]:
-    names = [cursor.table_name()]
-    while cursor.accept(","):
-        names.append(cursor.table_name())
-    return tuple(names)
 
 
 def _truncate(cursor: TokenCursor) -> tuple[Change, ...]:
@@ -209,17 +202,17 @@ def _rename(cursor: TokenCursor) -> tuple[Change, ...]:
     if not cursor.take_any("TABLE", "TABLES"):
         return ()
     if_exists = cursor.take_all("IF", "EXISTS") or cursor.context.sql_if_exists
-    pairs = []
-    while True:
-        old = cursor.table_name()
-        skip_wait(cursor)
-        cursor.expect("TO")
-        pairs.append((old, cursor.table_name()))
-        if not cursor.accept(","):
-            break
+    pairs = cursor.listed(lambda: _renamed(cursor))
     if not cursor.at_end():
         cursor.fail("expected the end")
-    return (RenameTables(cursor.context, tuple(pairs), if_exists),)
+    return (RenameTables(cursor.context, pairs, if_exists),)
+
+
+def _renamed(cursor: TokenCursor) -> tuple[TableName, TableName]:
+    old = cursor.table_name()
+    skip_wait(cursor)
+    cursor.expect("TO")
+    return old, cursor.table_name()
 
 
 # SET --------------------------------------------------------------------------------------------
@@ -268,11 +261,9 @@ def read_create_view(cursor: TokenCursor) -> tuple[CreateView, ...]:
 
 
 def _definition(cursor: TokenCursor) -> ViewDefinition | None:
-    columns = []
+    columns: tuple[str, ...] = ()
     if cursor.accept("("):
-        columns.append(cursor.name())
-        while cursor.accept(","):
-            columns.append(cursor.name())
+        columns = cursor.listed(cursor.name)
         cursor.expect(")")
     cursor.expect("AS")
     begin = cursor.offset

@@ -168,13 +168,11 @@ def _year(cursor: TokenCursor, length: int | None) -> ReadType:
 def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:
     cursor.expect("(")
     begin = cursor.offset
-    labels = [cursor.literal()]
-    while cursor.accept(","):
-        labels.append(cursor.literal())
+    labels = cursor.listed(cursor.literal)
     if any("\ufffd" in label.text for label in labels) or has_kept_bytes(cursor.tokens.opened(begin, cursor.offset)):
         cursor.fail("a label is not text in the client's charset")
     cursor.expect(")")
-    return tuple(labels)
+    return labels
 
 
 def _read_lengths(cursor: TokenCursor) -> tuple[int | None, int | None]:
