@@ -20,9 +20,9 @@ from pyarrow import json
 from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import BadData
 from strata_cdc.ticdc.encodings import BinaryForm
-from strata_cdc.ticdc.records import BadRowError, RecordBlocks, first_bad, record_end, rows_error
+from strata_cdc.ticdc.records import BadRowError, RecordBlocks, converted_texts, first_bad, record_end, rows_error
 from strata_cdc.ticdc.rows import Operation, image, invalid_texts, lists_of, rows_schema
-from strata_cdc.ticdc.values import ConvertedTexts, NotAValueError, ValueForm, column_values
+from strata_cdc.ticdc.values import ConvertedTexts, ValueForm, column_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,15 +139,11 @@ class _CanalReader:
 
     def _bad(self, content: bytes) -> int:
         """The first line that is refused."""
-
-        def is_good(count: int) -> bool:
-            try:
-                self._parsed_lines(content[: record_end(content, count, b"")])
-            except pa.ArrowInvalid:
-                return False
-            return True
-
-        return first_bad(content.count(b"\n"), is_good)
+        return first_bad(
+            content.count(b"\n"),
+            lambda count: self._parsed_lines(content[: record_end(content, count, b"")]),
+            pa.ArrowInvalid,
+        )
 
     def _checked_operations(self, lines: dict[str, pa.Array]) -> pa.Array:
         """The operations, if all lines are changes of the table with commit timestamps."""
@@ -238,25 +234,10 @@ class _Images(Struct, frozen=True):
 
     def _converted(self, texts: list[pa.Array]) -> list[ConvertedTexts]:
         nothing = pa.scalar(None, pa.string())
-        converted = []
-        for values, column in zip(self.values, texts, strict=True):
-            known = pc.if_else(pc.equal(column, self.null), nothing, column)
-            try:
-                converted.append(values.convert(known))
-            except NotAValueError as error:
-                raise BadRowError(_first_bad_value(values, known), str(error)) from error
-        return converted
-
-
-def _first_bad_value(values: ColumnValues, column: pa.Array) -> int:
-    def is_good(count: int) -> bool:
-        try:
-            values.convert(column.slice(0, count))
-        except NotAValueError:
-            return False
-        return True
-
-    return first_bad(len(column), is_good)
+        return [
+            converted_texts(values, pc.if_else(pc.equal(column, self.null), nothing, column))
+            for values, column in zip(self.values, texts, strict=True)
+        ]
 
 
 def _only_element(lists: pa.Array) -> list[pa.Array]:

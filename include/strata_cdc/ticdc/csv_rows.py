@@ -19,14 +19,14 @@ from strata_cdc.ticdc.csv_texts import CsvTexts
 from strata_cdc.ticdc.records import (
     BadRowError,
     RecordBlocks,
-    first_bad,
+    converted_texts,
     first_bytes,
     last_end,
     record_end,
     rows_error,
 )
 from strata_cdc.ticdc.rows import Operation, before_names, image, invalid_texts, no_image, repeated_list, rows_schema
-from strata_cdc.ticdc.values import ConvertedTexts, NotAValueError, ValueForm, column_values
+from strata_cdc.ticdc.values import ConvertedTexts, ValueForm, column_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,8 +130,8 @@ class _CsvReader:
             if is_pair[-1] and ops[-1] == Operation.DELETE:
                 self.rest = content[last_end(content[:-1], self.form.quote) :]
                 count -= 1
-        values = columns[self.form.before_values :]
-        converted = [self._converted(at, column.slice(0, count)) for at, column in enumerate(values)]
+        texts = (column.slice(0, count) for column in columns[self.form.before_values :])
+        converted = [converted_texts(*pair) for pair in zip(self._values, texts, strict=True)]
         numbers = np.arange(self.next_row, self.next_row + count)
         images = _Images(ops[:count], ts.slice(0, count), numbers, converted, self._schema, self._definition)
         batch = images.paired(is_pair[:count]) if is_pair[:count].any() else images.plain()
@@ -174,21 +174,6 @@ class _CsvReader:
             wrong = pc.or_(wrong, pc.fill_null(pc.not_equal(column, name), fill_value=True))
         if pc.any(wrong).as_py():
             raise BadRowError(pc.index(wrong, value=True).as_py() + 1, f"it is no change of {self._table}")
-
-    def _converted(self, at: int, column: pa.Array) -> ConvertedTexts:
-        values = self._values[at]
-        try:
-            return values.convert(column)
-        except NotAValueError as error:
-
-            def is_good(count: int) -> bool:
-                try:
-                    values.convert(column.slice(0, count))
-                except NotAValueError:
-                    return False
-                return True
-
-            raise BadRowError(first_bad(len(column), is_good), str(error)) from error
 
 
 class _Images(Struct, frozen=True):

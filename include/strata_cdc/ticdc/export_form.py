@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from strata_cdc.errors import BadData, DamagedFileError
 from strata_cdc.ticdc.export_folder import COPY_REMEDY, HOW_TO_EXPORT, ExportForm
+from strata_cdc.ticdc.records import BadRowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,15 +42,6 @@ class Records(Struct, frozen=True):
     null: str
     restore: tuple[tuple[str, str], ...]
     """What stands for which bytes, in the order in which it is replaced."""
-
-
-class RowsError(Exception):
-    """A row that is not in the form."""
-
-    def __init__(self, row: int, reason: str) -> None:
-        """Takes its number in the block from 1, and what is wrong."""
-        super().__init__(reason)
-        self.row, self.reason = row, reason
 
 
 class _Marks(Struct, frozen=True):
@@ -88,7 +80,7 @@ def records_of(file: ExportFile, form: ExportForm, table: TableName, names: Sequ
         names: The columns that it has to have, in their order.
 
     Raises:
-        RowsError: A row is not in the form; its number is that in its block.
+        BadRowError: A row is not in the form; its number is that in its block.
         BadData: The file has other columns, is cut, or is in no form that is read.
         LakeUnavailableError: The storage does not answer.
     """
@@ -182,7 +174,7 @@ def _plain(name: bytes) -> str:
 def _without_brackets(content: bytes) -> bytes:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.startswith(b"(") or not line.rstrip(b"\r\n").endswith((b"),", b");")):
-            raise RowsError(number, "it is no row of an INSERT statement")
+            raise BadRowError(number, "it is no row of an INSERT statement")
     return _BRACKETS.sub(b"", content)
 
 
@@ -190,11 +182,11 @@ def _records(content: bytes, marks: _Marks) -> Records:
     """A block for Arrow's reader.
 
     Raises:
-        RowsError: A field is neither a quoted and escaped text, nor a number, nor NULL.
+        BadRowError: A field is neither a quoted and escaped text, nor a number, nor NULL.
     """
     skeleton = marks.text.sub(marks.quote * 2, content)
     if (other := marks.other.search(skeleton)) is not None:
-        raise RowsError(
+        raise BadRowError(
             skeleton.count(b"\n", 0, other.start()) + 1,
             f"a field is neither a text in {marks.quote.decode()} with backslashes before special characters, nor a "
             f"number, nor {marks.null.decode()}",
@@ -209,7 +201,7 @@ def _records(content: bytes, marks: _Marks) -> Records:
     if len(separator) > 1 or separator >= b"\x80":
         control = next((mark for mark in _CONTROLS if mark not in content), None)
         if control is None:
-            raise RowsError(1, "its texts have all control characters that could separate fields")
+            raise BadRowError(1, "its texts have all control characters that could separate fields")
         content = content.replace(marks.separator, control)
         restore.insert(0, (control, marks.separator))
         separator = control

@@ -20,12 +20,12 @@ from strata_cdc.errors import DamagedFileError, Usage
 from strata_cdc.schema.model.types import Family, TypeKind, parse_column_type
 from strata_cdc.ticdc.encodings import BinaryForm, NotEncodedError, bytes_of
 from strata_cdc.ticdc.export_folder import COPY_REMEDY, ExportForm
-from strata_cdc.ticdc.export_form import RowsError, records_of
-from strata_cdc.ticdc.records import first_bad
+from strata_cdc.ticdc.export_form import records_of
+from strata_cdc.ticdc.records import BadRowError, converted_texts
 from strata_cdc.ticdc.values import ColumnValues, ConvertedTexts, NotAValueError, ValueForm, column_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
     from strata_cdc.schema.model.types import ColumnType
@@ -67,31 +67,15 @@ def _rows_of(
             columns = _converted(records, definition, values)
             yield columns
             before += len(columns[0].values)
-    except RowsError as error:
+    except BadRowError as error:
         raise DamagedFileError(
             f"row {before + error.row:,} of the file: {error.reason}", file=file.path, remedy=COPY_REMEDY
         ) from error
 
 
 def _converted(records: Records, definition: TableDefinition, values: list[ColumnValues]) -> list[ConvertedTexts]:
-    converted = []
-    for value, column in zip(values, _parsed(records, definition, values), strict=True):
-        try:
-            converted.append(value.convert(column))
-        except NotAValueError as error:
-            raise RowsError(first_bad(len(column), _is_good(value, column)), str(error)) from error
-    return converted
-
-
-def _is_good(value: ColumnValues, column: pa.Array) -> Callable[[int], bool]:
-    def is_good(count: int) -> bool:
-        try:
-            value.convert(column.slice(0, count))
-        except NotAValueError:
-            return False
-        return True
-
-    return is_good
+    columns = _parsed(records, definition, values)
+    return [converted_texts(value, column) for value, column in zip(values, columns, strict=True)]
 
 
 def _parsed(records: Records, definition: TableDefinition, values: list[ColumnValues]) -> list[pa.Array]:
@@ -120,14 +104,14 @@ def _restored(column: pa.Array, records: Records) -> pa.Array:
     return column
 
 
-def _bad_row(error: str, definition: TableDefinition) -> RowsError:
+def _bad_row(error: str, definition: TableDefinition) -> BadRowError:
     """The row that Arrow refuses. Its value stays out of the message."""
     row, column = _ROW.search(error), _COLUMN.search(error)
     reason = "it has another number of fields than the table has columns"
     if column is not None:
         named = definition.columns[int(column[1])]
         reason = f"column {named.name}: a value is no {named.column_type}"
-    return RowsError(int(row[1]) if row else 1, reason)
+    return BadRowError(int(row[1]) if row else 1, reason)
 
 
 def _column(column: Column, form: ExportForm, time_zone: str | None) -> ColumnValues:

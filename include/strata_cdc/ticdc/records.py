@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Self
 
 from strata_cdc.errors import DamagedFileError
 from strata_cdc.files.storage import arrow_file_system, lake_errors
+from strata_cdc.ticdc.values import NotAValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    import pyarrow as pa
+
     from strata_cdc.ticdc.folder import FeedFile
+    from strata_cdc.ticdc.values import ColumnValues, ConvertedTexts
 
 CUT_REMEDY = "A file that an index names is complete: restore it, from the bucket's older versions if it has them."
 
@@ -26,18 +30,37 @@ class BadRowError(Exception):
         self.row, self.reason = row, reason
 
 
-def first_bad(count: int, is_good: Callable[[int], bool]) -> int:
+def first_bad(count: int, read: Callable[[int], object], refusal: type[Exception]) -> int:
     """The number from 1 of the first row that makes a block bad.
 
     Args:
         count: How many rows the block has; all together are bad.
-        is_good: Whether so many first rows are good together.
+        read: Reads so many first rows.
+        refusal: What `read` raises if they are bad.
     """
     good, bad = 0, count
     while bad - good > 1:
         middle = (good + bad) // 2
-        good, bad = (middle, bad) if is_good(middle) else (good, middle)
+        try:
+            read(middle)
+        except refusal:
+            bad = middle
+        else:
+            good = middle
     return bad
+
+
+def converted_texts(values: ColumnValues, column: pa.Array) -> ConvertedTexts:
+    """The values of a column of a block.
+
+    Raises:
+        BadRowError: A text is none.
+    """
+    try:
+        return values.convert(column)
+    except NotAValueError as error:
+        row = first_bad(len(column), lambda count: values.convert(column.slice(0, count)), NotAValueError)
+        raise BadRowError(row, str(error)) from error
 
 
 def rows_error(file: FeedFile, row: int, reason: str, remedy: str = CUT_REMEDY) -> DamagedFileError:

@@ -96,15 +96,9 @@ def checksums(plain: dict[str, Any]) -> set[int]:
     forms: list[Any] = [None, []]
     if columns:
         forms = [sorted(columns, key=lambda column: str(column["ColumnName"]))]
-    return {zlib.crc32(_go_json({**_identity(plain), "TableColumns": form, **_total(plain)})) for form in forms}
-
-
-def _identity(plain: dict[str, Any]) -> dict[str, Any]:
-    return {"Table": plain["Table"], "Schema": plain["Schema"], "Version": 0}
-
-
-def _total(plain: dict[str, Any]) -> dict[str, Any]:
-    return {"TableColumnsTotal": plain["TableColumnsTotal"]}
+    names = {name: plain[name] for name in ("Table", "Schema")} | {"Version": 0}
+    total = plain["TableColumnsTotal"]
+    return {zlib.crc32(_go_json({**names, "TableColumns": form, "TableColumnsTotal": total})) for form in forms}
 
 
 def _go_json(value: Any) -> bytes:
