@@ -3,13 +3,12 @@ Not here: the views of one source (`views.py`), which views there are (`views/`)
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from sqlglot import exp
 
-from strata_cdc.dialects.trees import create_view, named, select, typed
+from strata_cdc.dialects.trees import create_view, named, select, typed, union_all
 from strata_cdc.dialects.views import BEFORE, SHARED
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.view_source import ViewColumn
 
 SOURCE: Final = "_source"
-_BEHIND: Final = (*SHARED, "_schema_version", "_missing", "_invalid")
+_LAST_COLUMNS: Final = (*SHARED, "_schema_version", "_missing", "_invalid")
 
 
 class MemberView(Struct, frozen=True):
@@ -64,9 +63,9 @@ def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dial
         has_image = exp.Not(this=exp.Is(this=exp.Column(this=_name(BEFORE)), expression=exp.null()))
         image = exp.Case(ifs=[exp.If(this=has_image, true=exp.Struct(expressions=fields))])
         selected.append(named(image, BEFORE))
-        selected += [exp.Column(this=_name(name)) for name in _BEHIND]
+        selected += [exp.Column(this=_name(name)) for name in _LAST_COLUMNS]
         selects.append(select(*selected).from_(member.view.copy(), copy=False))
-    return _create(view, selects, dialect)
+    return create_view(view, union_all(selects), dialect)
 
 
 def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:
@@ -79,13 +78,7 @@ def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect
         source = named(exp.Literal.string(member.source), SOURCE)
         values = [_value(column, mine, dialect, published=False) for column in columns]
         selects.append(select(source, *values).from_(member.view.copy(), copy=False))
-    return _create(view, selects, dialect)
-
-
-def _create(view: exp.Table, selects: Sequence[exp.Select], dialect: Dialect) -> str:
-    first: exp.Expr = selects[0]
-    query = reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
-    return create_view(view, query, dialect)
+    return create_view(view, union_all(selects), dialect)
 
 
 def _value(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect, *, published: bool = True) -> exp.Expr:

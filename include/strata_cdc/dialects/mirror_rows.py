@@ -3,7 +3,6 @@ Not here: which mirror, files and columns (`views/mirror_rows.py`), views over c
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from msgspec import Struct
 from sqlglot import exp
 
 from strata_cdc.dialects.engines import Dialect
-from strata_cdc.dialects.trees import column_of, create_view, name_of, named, not_, select, typed
+from strata_cdc.dialects.trees import column_of, create_view, name_of, named, not_, select, typed, union_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,9 +61,7 @@ def rows_view(view: exp.Table, columns: Sequence[RowsColumn], parts: Sequence[Ro
     """
     nothing = _selected(columns, [None] * len(columns), dialect).where(exp.false(), copy=False)
     selects = [_part(columns, part, dialect) for part in parts] or [nothing]
-    first: exp.Expr = selects[0]
-    query = reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
-    return create_view(view, query, dialect)
+    return create_view(view, union_all(selects), dialect)
 
 
 def _part(columns: Sequence[RowsColumn], part: RowsPart, dialect: Dialect) -> exp.Select:

@@ -3,7 +3,7 @@ Not here: the views (`views.py`, `history.py`, `mirror_rows.py`)."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -42,6 +42,12 @@ paren: Final = partial(exp.paren, copy=False)
 def named(value: exp.Expr, name: str | exp.Identifier) -> exp.Expr:
     """Returns a value with the name of a column."""
     return exp.alias_(value, name, quoted=True, copy=False)
+
+
+def union_all(selects: Sequence[exp.Select]) -> exp.Expr:
+    """Returns the rows of one or more queries."""
+    first: exp.Expr = selects[0]
+    return reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
 
 
 def create_view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> str:

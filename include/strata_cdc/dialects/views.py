@@ -5,7 +5,6 @@ Not here: which rows and columns belong to a table (`views/`), the types of chan
 from __future__ import annotations
 
 from datetime import datetime
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -35,6 +34,7 @@ from strata_cdc.dialects.trees import (
     paren,
     select,
     typed,
+    union_all,
 )
 from strata_cdc.dialects.view_source import ColumnSource, ViewColumn
 
@@ -77,7 +77,7 @@ class ViewWriter:
     def changes(self, view: exp.Table) -> str:
         """Returns the view of every change, with the current columns, and with their old values in `_before`."""
         selects = [self._changes_of(branch) for branch in self._source.branches]
-        return create_view(view, self._union([*selects, *self._guards(self._change_columns())]), self._dialect)
+        return create_view(view, union_all([*selects, *self._guards(self._change_columns())]), self._dialect)
 
     def now(self, view: exp.Table) -> str:
         """Returns the view of the present rows: what was last put under each key, and not removed since."""
@@ -131,7 +131,7 @@ class ViewWriter:
         """The events of a stage, beginning with the rows that the one before it left."""
         begun = [self._left(stage - 1, self._carried(stage))] if stage else []
         guards = self._guards(self._event_columns(stage)) if stage == self._source.stages - 1 else []
-        return self._union([*begun, *self._events(stage), *guards] or [self._nothing(self._event_columns(stage))])
+        return union_all([*begun, *self._events(stage), *guards] or [self._nothing(self._event_columns(stage))])
 
     def _left(self, stage: int, selected: Sequence[exp.Expr]) -> exp.Select:
         """A query of the rows that are there at the end of a stage."""
@@ -611,11 +611,6 @@ class ViewWriter:
 
     def _relation(self, name: str) -> exp.Expr:
         return dict(self._source.relations)[name].copy()
-
-    @staticmethod
-    def _union(selects: Sequence[exp.Select]) -> exp.Expr:
-        first: exp.Expr = selects[0]
-        return reduce(lambda left, right: exp.Union(this=left, expression=right, distinct=False), selects[1:], first)
 
 
 def _looked_up(made: MadeValues, inside: str) -> str:
