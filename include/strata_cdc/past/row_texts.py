@@ -89,11 +89,7 @@ def _change_object(line: HistoryChange) -> Line:
 
 def _changed_object(value: ChangedValue) -> Line:
     """Without `before` or `after`, that value is not known."""
-    shown: Line = {}
-    if value.before is not None:
-        shown["before"] = value.before.shown
-    if value.after is not None:
-        shown["after"] = value.after.shown
+    shown = _altered_object(value)
     if value.difference is not None:
         shown["difference"] = value.difference
     return shown
@@ -111,7 +107,7 @@ def _event_object(line: HistoryEvent) -> Line:
     return shown
 
 
-def _altered_object(altered: AlteredValue) -> Line:
+def _altered_object(altered: AlteredValue | ChangedValue) -> Line:
     shown: Line = {}
     if altered.before is not None:
         shown["before"] = altered.before.shown

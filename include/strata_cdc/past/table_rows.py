@@ -76,7 +76,7 @@ class MirrorRows(Struct, frozen=True):
         wanted, schema = names_of(self.mirror.exact_schema, list(fields)), self.schema
         within = self.needed.within(self.mirror.definition)
         for rows in read_file_rows(self.mirror.url, live, wanted, self.mirror.dead_rows(live), within=within):
-            columns = [_cast(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+            columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=True)]
             yield pa.table(columns, schema=schema)
 
     def table(self) -> pa.Table:
@@ -115,7 +115,3 @@ def view_of(name: str, schema: pa.Schema) -> str:
             shown.append(column)
     # Names are t0, t1, c0, c1 and so on.
     return f"SELECT {', '.join(shown)} FROM {name}_rows"  # noqa: S608  see above
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == kind else column.cast(kind)

@@ -75,7 +75,7 @@ def in_range_columns(change: ChangeBatch, source: str, schema: pa.Schema) -> pa.
         if field.name == BEFORE:
             columns.append(_images(parts.before, field.type))
         elif field.name in facts:
-            columns.append(_as_type(facts[field.name], field.type))
+            columns.append(facts[field.name].cast(field.type))
         else:
             columns.append(_of(own, field, batch.num_rows))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -89,11 +89,7 @@ def _images(before: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
 
 def _of(own: dict[str, pa.Array], field: pa.Field, rows: int) -> pa.Array:
     values = own.get(fold_name(field.name))
-    return pa.nulls(rows, field.type) if values is None else _as_type(values, field.type)
-
-
-def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
+    return pa.nulls(rows, field.type) if values is None else values.cast(field.type)
 
 
 def some_columns(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

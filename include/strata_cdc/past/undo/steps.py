@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.undo.row_changes import Image, LoggedChange, NowTable
     from strata_cdc.schema.model.definition import Column
 
+T = TypeVar("T")
 Literal = Callable[["Column", Any], str]
 """Writes a value of a column as SQL."""
 Values = dict[str, Any]
@@ -97,7 +98,7 @@ def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns
         return _update(change, table, expected, wanted, columns)
     if (change.op == "delete") == (direction is Direction.UNDO):
         return UndoStep(StepKind.INSERT, {}, {}, _row(change, table, wanted), {})
-    guard = {name: _left(name, cell) for name, cell in expected.items() if cell.path.is_stored}
+    guard = {name: _exact(name, cell.as_now) for name, cell in expected.items() if cell.path.is_stored}
     return UndoStep(StepKind.DELETE, _key(table, expected), guard, {}, {})
 
 
@@ -122,12 +123,16 @@ def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Imag
         StepKind.UPDATE,
         _key(table, expected),
         {
-            name: _left(name, expected[name])
+            name: _exact(name, expected[name].as_now)
             for name in (own if table.key else expected)
             if expected[name].path.is_stored and name not in change.unguarded
         },
-        {name: _wanted(name, wanted[name]) for name in own},
-        {name: (_left(name, expected[name]), _wanted(name, wanted[name])) for name in chosen if name in by_server},
+        {name: _exact(name, wanted[name].wanted) for name in own},
+        {
+            name: (_exact(name, expected[name].as_now), _exact(name, wanted[name].wanted))
+            for name in chosen
+            if name in by_server
+        },
         tuple(
             column.name
             for column in table.definition.columns
@@ -176,7 +181,7 @@ def _row(change: LoggedChange, table: NowTable, image: Image) -> Values:
         if not is_settable(column):
             continue
         if column.name in image:
-            values[column.name] = _wanted(column.name, image[column.name])
+            values[column.name] = _exact(column.name, image[column.name].wanted)
         elif column.name in lacks:
             raise SkippedError(f"the log has a partial image without {column.name}, and the row is not known")
         elif not (column.nullable or column.default is not None or column.auto_increment):
@@ -188,19 +193,17 @@ def _key(table: NowTable, image: Image) -> Values:
     missing = [name for name in table.key if name not in image]
     if missing:
         raise SkippedError(f"its value of {', '.join(missing)}, by which the row is found now, is not known")
-    return {name: _left(name, image[name]) for name in table.key}
+    return {name: _exact(name, image[name].as_now) for name in table.key}
 
 
-def _left(name: str, cell: Cell) -> Any:
+def _exact(name: str, value_of: Callable[[], T]) -> T:
+    """A value of a column.
+
+    Raises:
+        SkippedError: It has no exact form.
+    """
     try:
-        return cell.as_now()
-    except InexactError as error:
-        raise SkippedError(f"column {name}: {error}") from None
-
-
-def _wanted(name: str, cell: Cell) -> Any:
-    try:
-        return cell.wanted()
+        return value_of()
     except InexactError as error:
         raise SkippedError(f"column {name}: {error}") from None
 
@@ -269,8 +272,5 @@ def _needs_bytes(column: Column) -> bool:
     return parse_column_type(column.column_type).kind in STRINGS
 
 
-def _written(function: Any, table: NowTable, name: str, value: Any) -> str:
-    try:
-        return str(function(table.column(name), value))
-    except InexactError as error:
-        raise SkippedError(f"column {name}: {error}") from None
+def _written(function: Callable[[Column, Any], str], table: NowTable, name: str, value: Any) -> str:
+    return _exact(name, lambda: function(table.column(name), value))
