@@ -96,7 +96,7 @@ class Inspector:
         """
         # What comes into the cache from here on is not looked at, as its reasons may not be in the log yet.
         state = self._cache.look()
-        values = [(key, fields) for key, fields in self._cache.values() if not _is_log(key)]
+        values = [(key, fields) for key, fields in self._cache.values() if not key.endswith(":log")]
         records = list(self._cache.log())
         sets = [record[name] for record in records for name in ("before", "checkpoint") if name in record]
         if state is None or not sets:
@@ -206,10 +206,6 @@ class Inspector:
     def _look_at(self, entry: str, token: Executed, how: str) -> None:
         for gtid in self._changes.missing(entry, self._shape_of(entry), self._done or NOTHING, token):
             self._found.findings.append(f"{entry} {how} without {gtid}, which had been invalidated")
-
-
-def _is_log(key: str) -> bool:
-    return key.endswith(":log")
 
 
 def require_proof(inspection: Inspection) -> None:

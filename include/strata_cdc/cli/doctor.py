@@ -29,7 +29,7 @@ def doctor(
 ) -> int:
     """Checks all that a source needs, and a group. Exit code 3 if a problem would keep a run from working."""
     from strata_cdc.ops.doctor.check_groups import check_group
-    from strata_cdc.ops.doctor.check_source import check_replica, check_source, stands_in_the_way
+    from strata_cdc.ops.doctor.check_source import check_replica, check_source, has_error
 
     settings = load_settings(os.environ)
     looked: list[tuple[str, str, tuple[Finding, ...]]] = []
@@ -41,7 +41,7 @@ def doctor(
     for name in () if source else sorted(settings.groups):
         looked.append(("group", name, tuple(check_group(settings.group(name)))))
         _tell(context, *looked[-1])
-    return Permanent.exit_code if any(stands_in_the_way(findings) for *_, findings in looked) else 0
+    return Permanent.exit_code if any(has_error(findings) for *_, findings in looked) else 0
 
 
 def _tell(context: typer.Context, kind: str, name: str, findings: Sequence[Finding]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
+from msgspec.structs import asdict
 from rich.table import Table
 
 from strata_cdc.cli.options import SourceName, Tables, optional_time, source_of
@@ -98,9 +99,8 @@ def show(
     for entry in entries:
         mine = [decision for decision in decisions if _is_about(decision, entry)]
         samples = some_rows(configured, engine, entry, rows) if rows else []
-        lines.append(
-            _Shown(**_fields(_line(entry)), files=_files(entry), decisions=_decisions_of(mine), rows_shown=samples)
-        )
+        files = tuple(file.url for file in (*entry.judged, *entry.aside))
+        lines.append(_Shown(**asdict(_line(entry)), files=files, decisions=_decisions_of(mine), rows_shown=samples))
     if context.obj["json"]:
         print_lines(lines)
         return
@@ -270,14 +270,6 @@ def _line(entry: InQuarantine) -> _Line:
         why=interval.reason,
         failures=entry.withheld.failures,
     )
-
-
-def _fields(line: _Line) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in _Line.__struct_fields__}
-
-
-def _files(entry: InQuarantine) -> tuple[str, ...]:
-    return tuple(file.url for file in (*entry.judged, *entry.aside))
 
 
 def _is_about(decision: Decision, entry: InQuarantine) -> bool:

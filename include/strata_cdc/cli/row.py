@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from strata_cdc.config.settings import Source
     from strata_cdc.past.row_history import HistoryLine
     from strata_cdc.past.rows import BlamedRow, TableDiff
     from strata_cdc.ticdc.landed_steps import CommitPlaces
@@ -70,6 +69,7 @@ def history(
     format_: Format = RowFormat.TEXT,
 ) -> None:
     """Shows each change of the rows that had a key, under all of their keys and names."""
+    from strata_cdc.past.row_texts import history_object
     from strata_cdc.past.rows import PastRows
 
     if bool(key) == (where is not None):
@@ -77,10 +77,10 @@ def history(
             "which rows: a key, or a condition",
             remedy="`strata row history shop.orders 7`, or `--where \"state = 'new'\"` instead of the key.",
         )
-    with PastRows(_source(source)) as rows:
+    with PastRows(source_of(source)) as rows:
         lines = rows.history(table_name(table), key or (), where=where, since=since, until=until)
         if _is_json(context, format_):
-            _write_objects(lines)
+            _write_lines(map(history_object, lines))
         else:
             _show_history(lines, rows.commits)
 
@@ -103,7 +103,7 @@ def blame(
 
     if not key:
         raise Usage("which row", remedy="`strata row blame shop.orders 7` names it by its key.")
-    with PastRows(_source(source)) as rows:
+    with PastRows(source_of(source)) as rows:
         row = rows.blame(table_name(table), key, at=at)
     if _is_json(context, format_):
         _write_lines(blame_objects(row))
@@ -127,7 +127,7 @@ def diff(
 
     if since is None:
         raise Usage("from which moment", remedy="`--from '2026-02-01 12:00:00'`, or a GTID set.")
-    with PastRows(_source(source)) as rows:
+    with PastRows(source_of(source)) as rows:
         differences = rows.diff(table_name(table), key or (), since=since, until=until)
         if _is_json(context, format_):
             _write_lines(diff_objects(differences))
@@ -135,18 +135,8 @@ def diff(
             _show_diff(differences)
 
 
-def _source(name: str | None) -> Source:
-    return source_of(name)
-
-
 def _is_json(context: typer.Context, format_: RowFormat) -> bool:
     return format_ is RowFormat.JSONL or bool(context.obj["json"])
-
-
-def _write_objects(lines: Iterable[HistoryLine]) -> None:
-    from strata_cdc.past.row_texts import history_object
-
-    _write_lines(map(history_object, lines))
 
 
 def _write_lines(lines: Iterable[dict[str, Any]]) -> None:

@@ -130,7 +130,7 @@ class OpenMirror(Struct, frozen=True):
 
 def open_mirror(lake: str, source: str, table: str, at: At | None, naming: Naming) -> OpenMirror:
     """See `strata_cdc.mirrors.open`."""
-    reached = None if at is None else _not_behind(lake, source, at, naming)
+    reached = None if at is None else _is_reached(lake, source, at, naming)
     mirror = Mirror.open(lake, source, table, reached)
     if mirror is None:
         raise Usage(
@@ -167,7 +167,7 @@ def _token(lake: str, source: str, position: MirrorPosition, naming: Naming) -> 
     return Token.of(source, at, lineage=naming.lineage, committed_at=position.committed_at)
 
 
-def _not_behind(lake: str, source: str, at: At, naming: Naming) -> Callable[[MirrorPosition], bool]:
+def _is_reached(lake: str, source: str, at: At, naming: Naming) -> Callable[[MirrorPosition], bool]:
     point = _point(at) if isinstance(at, str) else at
     if isinstance(point, datetime):
         if point.tzinfo is None:

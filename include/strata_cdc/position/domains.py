@@ -82,7 +82,7 @@ class DomainSet(Struct, frozen=True, eq=False):
         """The newest number of any domain."""
         return max((known.last for known in self.ranges), default=0)
 
-    def left_out(self) -> DomainSet:
+    def gaps(self) -> DomainSet:
         """Nothing: a position contains every number below its newest."""
         return DomainSet()
 

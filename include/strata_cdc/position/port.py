@@ -63,7 +63,7 @@ class Executed(Position, Protocol):
     def largest(self) -> int:
         """The largest number that it contains of any server or domain; 0 of nothing."""
 
-    def left_out(self) -> Self:
+    def gaps(self) -> Self:
         """The numbers between others that are not contained; none where a position contains all below its newest."""
 
     def spans_of(self, sid: Sid | DomainWriter) -> tuple[Span, ...]:

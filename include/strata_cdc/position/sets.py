@@ -32,7 +32,7 @@ DOMAIN_GTID = re.compile(r"\s*([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,20})(?:\.\.([
 _MANY_CHARACTERS = 1 << 10
 _MOST_DIGITS = 100
 """Digits of a number, including leading zeros."""
-_BEHIND_ALL = (MAX_GNO + 2, MAX_GNO + 2)
+_AFTER_ALL = (MAX_GNO + 2, MAX_GNO + 2)
 
 Span = tuple[int, int]
 """Transaction numbers from the first (inclusive) to the last (inclusive)."""
@@ -154,7 +154,7 @@ class GtidSet(Struct, frozen=True):
         """The largest number of any server."""
         return max((spans[-1][1] for _, spans in self._spans), default=0)
 
-    def left_out(self) -> GtidSet:
+    def gaps(self) -> GtidSet:
         """The numbers that are not in the set, between a server's first and last number in it."""
         return GtidSet.from_spans({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
 
@@ -397,7 +397,7 @@ def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
     for span in spans:
         first, last = span
         while high < first:
-            low, high = next(cuts, _BEHIND_ALL)
+            low, high = next(cuts, _AFTER_ALL)
         while low <= last:
             if low > first:
                 left.append((first, low - 1))
@@ -405,7 +405,7 @@ def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
             if high >= last:
                 # It may overlap the next span too.
                 break
-            low, high = next(cuts, _BEHIND_ALL)
+            low, high = next(cuts, _AFTER_ALL)
         if first <= last:
             left.append((first, last))
     return left

@@ -95,7 +95,9 @@ class MergeLedger(Ledger):
             # The marks last: what is read before may be of shorter intervals, and then counts as not settled.
             entries = _started(connection, table_interval, source, begin, end)
             decisions = {row.start_at for row in _started(connection, quarantine_decision, source, begin, end)}
-            intervals = [_marks(row) for row in _started(connection, closed_interval, source, begin, end)]
+            intervals = [
+                ClosedInterval(*tuple(row)) for row in _started(connection, closed_interval, source, begin, end)
+            ]
         states: dict[int, dict[tuple[str, str], str]] = {}
         rows: dict[int, int] = {}
         for entry in entries:
@@ -141,7 +143,8 @@ class MergeLedger(Ledger):
             marks = replace(
                 last, start=first.start, after_seq=first.after_seq, closed_at=max(row.closed_at for row in stored)
             )
-            _replace(connection, closed_interval, first, last, [_of_marks(marks)])
+            columns = dict(zip(closed_interval.c.keys(), astuple(marks), strict=True))
+            _replace(connection, closed_interval, first, last, [columns])
             _replace(
                 connection, table_interval, first, last, _merged(first.start, entries, _TABLE_KEY, _merged_entries)
             )
@@ -260,14 +263,6 @@ def _started(connection: sa.Connection, table: sa.Table, source: str, begin: int
     """All that a table of the store has of the intervals that start in a span of time, in order of time."""
     inside = (table.c.source == source) & (table.c.start_at >= begin) & (table.c.start_at < end)
     return connection.execute(sa.select(*table.c).where(inside).order_by(table.c.start_at)).all()
-
-
-def _marks(row: sa.Row[Any]) -> ClosedInterval:
-    return ClosedInterval(*tuple(row))
-
-
-def _of_marks(marks: ClosedInterval) -> dict[str, Any]:
-    return dict(zip(closed_interval.c.keys(), astuple(marks), strict=True))
 
 
 def _merged_entries(rows: list[sa.Row[Any]]) -> dict[str, Any]:

@@ -67,13 +67,6 @@ def judge_binlog_storage(variables: Mapping[str, str]) -> Finding | None:
     )
 
 
-def judge_binlog_encryption(variables: Mapping[str, str]) -> Finding | None:
-    """Whether files of the binlog are encrypted."""
-    if variables.get("encrypt_binlog", "OFF").upper() not in ("ON", "1"):
-        return None
-    return ok("encrypt_binlog", "ON: the server sends its binlog decrypted; copies of its files cannot be read")
-
-
 def judge_former_replica(variables: Mapping[str, str]) -> Finding | None:
     """Whether the changes of a source are missing in the server's own binlog, if its user may not see that it is a
     replica: it has then applied something."""

@@ -11,7 +11,6 @@ from strata_cdc.binlog.protocol.binlog_expiry import DAYS, SECONDS, expire_secon
 from strata_cdc.binlog.protocol.engine_file import STORAGE_ENGINE
 from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.ops.doctor.check_mariadb import (
-    judge_binlog_encryption,
     judge_binlog_storage,
     judge_former_replica,
     judge_old_mode,
@@ -163,9 +162,11 @@ def _checksum(variables: Mapping[str, str]) -> Finding | None:
 
 
 def _encryption(variables: Mapping[str, str]) -> Finding | None:
-    if not _is_on(variables, "binlog_encryption"):
+    # MySQL's name, and MariaDB's.
+    name = next((name for name in ("binlog_encryption", "encrypt_binlog") if _is_on(variables, name)), None)
+    if name is None:
         return None
-    return ok("binlog_encryption", "ON: the server sends its binlog decrypted; copies of its files cannot be read")
+    return ok(name, "ON: the server sends its binlog decrypted; copies of its files cannot be read")
 
 
 def _expiry(variables: Mapping[str, str]) -> Finding:
@@ -246,7 +247,7 @@ _JUDGES_OF_MARIADB: tuple[Callable[[Mapping[str, str]], Finding | None], ...] = 
     _binlog_format,
     _row_image,
     _checksum,
-    judge_binlog_encryption,
+    _encryption,
     judge_binlog_storage,
     _expiry,
     _updates_of_replica,

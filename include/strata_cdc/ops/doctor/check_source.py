@@ -184,10 +184,10 @@ def check_own_only(source: Source) -> tuple[Finding, ...]:
             "the settings name no folder of expectations", source=source.name, remedy="docs/checks.md shows how."
         )
     findings = tuple(check_own(folder, _with_history(source, ServerTables()).names, _history_of(source)))
-    return findings if stands_in_the_way(findings) else (*findings, *check_arguments(folder))
+    return findings if has_error(findings) else (*findings, *check_arguments(folder))
 
 
-def stands_in_the_way(findings: tuple[Finding, ...]) -> bool:
+def has_error(findings: tuple[Finding, ...]) -> bool:
     """Whether any of it is an error."""
     return any(finding.severity is FindingSeverity.ERROR for finding in findings)
 

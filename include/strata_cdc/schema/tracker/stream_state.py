@@ -51,7 +51,7 @@ class StreamState(Struct):
     """Its GTID set is that of the last time it was stored."""
     executed: ExecutedBuilder
     """The GTID set now."""
-    left_out: Executed
+    gtid_gaps: Executed
     """Numbers of GTIDs below others that had not come when this run began."""
     is_new: bool
     """Whether the stream has not begun."""
@@ -62,12 +62,12 @@ class StreamState(Struct):
     def at(cls, position: TrackedPosition, *, is_new: bool) -> StreamState:
         """The state at the end of what is stored."""
         executed = parse_executed(position.gtid_executed)
-        return cls(position, ExecutedBuilder(executed), executed.left_out(), is_new)
+        return cls(position, ExecutedBuilder(executed), executed.gaps(), is_new)
 
     def begin(self, executed: Executed) -> None:
         """Begins the stream after a GTID set."""
         self.is_new = False
-        self.executed, self.left_out = ExecutedBuilder(executed), executed.left_out()
+        self.executed, self.gtid_gaps = ExecutedBuilder(executed), executed.gaps()
         self.position = replace(self.position, gtid_executed=str(executed))
 
     @property

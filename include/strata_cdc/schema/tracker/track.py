@@ -302,7 +302,7 @@ class Tracker:
         if not state.is_new:
             self._look_for_snapshots(state.file.reached if state.file is not None else 0)
             self.flush()
-        return self._reporter.end(state.position, state.executed.build().left_out() - state.left_out)
+        return self._reporter.end(state.position, state.executed.build().gaps() - state.gtid_gaps)
 
     # Beginning ----------------------------------------------------------------------------------
 
