@@ -12,11 +12,10 @@ from strata_cdc.binlog.sources.port import Transactions, Waiting
 from strata_cdc.changes.binlog_changes import BinlogRows
 from strata_cdc.changes.port import SchemaChange, WantedRows
 from strata_cdc.changes.prepared_along import PreparedAlong
-from strata_cdc.errors import DdlError
 from strata_cdc.flavour import Vendor
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import NOTHING
-from strata_cdc.schema.ddl.context import context_of, statement_text
+from strata_cdc.schema.ddl.context import context_of, lossy_text
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.named import named_databases, named_tables
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
@@ -101,10 +100,7 @@ class BinlogTransactions:
         form = self._chosen.item.bytes().format
         for record in (batch.record(seq - batch.first_seq) for seq in seqs):
             for number, (_, query, _) in enumerate(self._chosen.item.statements(record), start=1):
-                try:
-                    text = statement_text(query, form.flavour)
-                except DdlError as fault:
-                    text = fault.ddl
+                text = lossy_text(query, form.flavour)
                 changes = read_ddl_or_gap(text, context_of(query, form))
                 if not changes:
                     continue

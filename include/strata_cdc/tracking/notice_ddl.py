@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata_cdc.binlog.sources.port import Transactions
-from strata_cdc.errors import DdlError
 from strata_cdc.landing.change_source import LandedSource
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.schema.ddl.context import context_of, statement_text
+from strata_cdc.schema.ddl.context import context_of, lossy_text
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -72,10 +71,7 @@ def _statements(transactions: Transactions, record: TransactionRecord, exclude: 
     """The text of each statement of a transaction that can change a table."""
     for event in transactions.statements(record):
         form = transactions.bytes().format
-        try:
-            text = statement_text(event.query, form.flavour)
-        except DdlError as fault:
-            text = fault.ddl
+        text = lossy_text(event.query, form.flavour)
         context = context_of(event.query, form)
         if context.default_database not in exclude and read_ddl_or_gap(text, context):
             yield as_one_looks_at(text)

@@ -416,10 +416,7 @@ class _Steps:
     def skip_to_comma(self) -> None:
         cursor = self.cursor
         while not cursor.at_end() and cursor.word != ",":
-            if cursor.word == "(":
-                cursor.skip_parentheses()
-            else:
-                cursor.at += 1
+            cursor.skip_part()
 
 
 _READERS: dict[str, Callable[[_Steps], None]] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import AlterPhase
+from strata_cdc.errors import DdlError
 from strata_cdc.flavour import NEWEST, Flavour
 from strata_cdc.schema.ddl.ill_formed import decode_utf8mb4
 from strata_cdc.schema.ddl.lexer import NO_BACKSLASH_ESCAPES
@@ -143,6 +144,14 @@ def statement_text(query: Query, flavour: Flavour = NEWEST) -> str:
         return decode_utf8mb4(query.statement)
     text = decode_statement(query.statement, charset)
     return text.replace("\ufffd", "?") if charset == "ascii" else text
+
+
+def lossy_text(query: Query, flavour: Flavour = NEWEST) -> str:
+    """As `statement_text`; of a statement that is not text in the client's charset, what can be shown of it."""
+    try:
+        return statement_text(query, flavour)
+    except DdlError as fault:
+        return fault.ddl
 
 
 # Charsets in whose character table the no-break space is a blank (strings/ctype-extra.cc and similar files, `_MY_SPC`);

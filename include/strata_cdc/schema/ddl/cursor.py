@@ -235,6 +235,13 @@ class TokenCursor:
         spans = self.tokens.spans
         return self.tokens.opened(spans[first][0], spans[self.at - 2][1]) if self.at - 2 >= first else ""
 
+    def skip_part(self) -> None:
+        """Skips a balanced `( ... )`, or one word."""
+        if self.word == "(":
+            self.skip_parentheses()
+        else:
+            self.at += 1
+
     def skip_parentheses(self) -> None:
         """Skips a balanced `( ... )`."""
         words, depth, at = self.words, 0, self.at
@@ -258,10 +265,7 @@ class TokenCursor:
         if not self.take_all("SET", "STATEMENT"):
             return False
         while not self.at_end() and not self.accept("FOR"):
-            if self.word == "(":
-                self.skip_parentheses()
-            else:
-                self.at += 1
+            self.skip_part()
         return True
 
     def at_end(self) -> bool:

@@ -99,10 +99,7 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
 def _go_to(cursor: TokenCursor, words: set[str]) -> None:
     """Moves to one of these words, and skips text in parentheses."""
     while not cursor.at_end() and cursor.word not in words:
-        if cursor.word == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.skip()
+        cursor.skip_part()
 
 
 def _listed(cursor: TokenCursor) -> list[TableName]:

@@ -153,8 +153,5 @@ def read_partitioning(cursor: TokenCursor) -> str:
     cursor.expect("PARTITION")
     cursor.expect("BY")
     while not cursor.at_end() and cursor.word not in {"SELECT", "WITH", "REPLACE", "IGNORE", "AS", "START", "TABLE"}:
-        if cursor.word == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.at += 1
+        cursor.skip_part()
     return cursor.tokens.opened(begin, cursor.end)

@@ -74,10 +74,7 @@ def _clause(cursor: TokenCursor) -> Partitioning | None:
             return None
         columns, function = (expression[0],), expression[1]
     while not cursor.at_end() and not (cursor.word == "(" and cursor.ahead(1) == "PARTITION"):
-        if cursor.word == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.at += 1
+        cursor.skip_part()
     return Partitioning(is_range, columns, function, _definitions(cursor))
 
 
@@ -185,10 +182,7 @@ def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
     while cursor.word == "PARTITION":
         partitions.append(_definition(cursor))
         while not cursor.at_end() and cursor.word not in {",", ")"}:
-            if cursor.word == "(":
-                cursor.skip_parentheses()
-            else:
-                cursor.at += 1
+            cursor.skip_part()
         if not cursor.accept(","):
             break
     cursor.expect(")")

@@ -244,10 +244,7 @@ def read_create_view(cursor: TokenCursor) -> tuple[CreateView, ...]:
     """[ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name [(names)] AS query; no change for triggers, routines
     and others."""
     while not cursor.at_end() and cursor.word not in {"VIEW", *_NO_VIEW}:
-        if cursor.word == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.at += 1
+        cursor.skip_part()
     if not cursor.accept("VIEW"):
         return ()
     existing = Existing.KEEP if cursor.take_all("IF", "NOT", "EXISTS") else Existing.REPLACE

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.errors import DdlError
 from strata_cdc.schema.ddl.changes import AlterTable, RemoveRows
-from strata_cdc.schema.ddl.context import context_of, statement_text
+from strata_cdc.schema.ddl.context import context_of, lossy_text
 from strata_cdc.schema.ddl.dml import tables_changed_by, without_values
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
@@ -119,10 +118,7 @@ def _read(
         lower_case_table_names=state.position.lower_case_table_names,
         ran_first_on=transaction.ran_first_on,
     )
-    try:
-        text = statement_text(statement.query, context.flavour)
-    except DdlError as fault:
-        text = fault.ddl
+    text = lossy_text(statement.query, context.flavour)
     file, shown = state.open_file.start.binlog_file, as_one_looks_at(text)
     return _ReadStatement(state.position.seq, _gtid(transaction), number, file, statement, context, text, shown)
 

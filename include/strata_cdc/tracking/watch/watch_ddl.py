@@ -15,11 +15,11 @@ from strata_cdc.binlog.events.gtid import stream_request
 from strata_cdc.binlog.protocol.replication import BinlogStream, Until
 from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import Transactions
-from strata_cdc.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
+from strata_cdc.errors import SettingsError, SourceDivergedError, SourceUnavailableError
 from strata_cdc.landing.history_watch import HistoryWatch
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
-from strata_cdc.schema.ddl.context import context_of, statement_text
+from strata_cdc.schema.ddl.context import context_of, lossy_text
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.named import named_databases, named_tables
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.binlog.events.model import Query, TransactionRecord
+    from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.sources.port import Item
     from strata_cdc.config.settings import Settings, Source
-    from strata_cdc.flavour import Flavour
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.ddl.changes import Change
 
@@ -181,7 +180,7 @@ class DdlWatch:
     def _of_transaction(self, transactions: Transactions, record: TransactionRecord) -> list[NoticedDdl]:
         notices = []
         for number, (_, query, _) in enumerate(transactions.statements(record), start=1):
-            text = _text(query, transactions.bytes().format.flavour)
+            text = as_one_looks_at(lossy_text(query, transactions.bytes().format.flavour))
             tables = self._tables(read_ddl_or_gap(text, context_of(query, transactions.bytes().format)), query.database)
             if tables is not None:
                 notice = self._notice(str(record.gtid), number, record.commit_timestamp, tables, text)
@@ -209,10 +208,3 @@ class DdlWatch:
         if executed != self._stored:
             self._ledger.put_watched(self._source.name, str(executed))
         self._stored, self._stored_at = executed, time.monotonic()
-
-
-def _text(query: Query, flavour: Flavour) -> str:
-    try:
-        return as_one_looks_at(statement_text(query, flavour))
-    except DdlError as fault:
-        return as_one_looks_at(fault.ddl)
