@@ -131,16 +131,8 @@ class Slice(Struct, frozen=True):
 
     def ranges(self) -> Iterator[Range]:
         """All ranges, in the order of decoding."""
-        yield Range(
-            self.begin,
-            self.end,
-            self.binlog_pos,
-            self.first_seq,
-            self.clock,
-            self.inside,
-            self.first_row,
-            self.table_maps,
-        )
+        place = self.begin, self.end, self.binlog_pos
+        yield Range(*place, self.first_seq, self.clock, self.inside, self.first_row, self.table_maps)
         yield from self.more
 
 

@@ -5,7 +5,7 @@ Not here: reading XA steps (`binlog/events/xa.py`), slices of what has landed (`
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -125,13 +125,10 @@ def _rows_of(kept: _Kept, commit: TransactionRecord) -> PreparedRows:
 
     @contextmanager
     def opened() -> Iterator[BinlogFile]:
-        with ExitStack() as files:
-            if kept.binlog is not None:
-                yield kept.binlog
-            elif kept.url is not None:
-                yield files.enter_context(open_extents(kept.url, [(prepared.begin, prepared.end)]))
+        if kept.binlog is not None:
+            yield kept.binlog
+        elif kept.url is not None:
+            with open_extents(kept.url, [(prepared.begin, prepared.end)]) as binlog:
+                yield binlog
 
-    return PreparedRows(
-        opened,
-        Range.of_prepared(prepared, commit),
-    )
+    return PreparedRows(opened, Range.of_prepared(prepared, commit))

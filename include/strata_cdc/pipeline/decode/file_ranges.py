@@ -180,10 +180,7 @@ def _shift(binlog: BinlogFile) -> int:
 
 
 def _committed(commit: TransactionRecord, path: str, prepared: TransactionRecord) -> FileRange:
-    return FileRange(
-        path,
-        Range.of_prepared(prepared, commit),
-    )
+    return FileRange(path, Range.of_prepared(prepared, commit))
 
 
 def _begins_xa(binlog: BinlogFile, begin: int, end: int) -> bool:
