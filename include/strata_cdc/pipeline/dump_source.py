@@ -19,7 +19,7 @@ from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.renames import renames_by
 from strata_cdc.pipeline.ingest import first_snapshot, refuse_statement_format
-from strata_cdc.pipeline.plan.pending import MEGABYTE
+from strata_cdc.pipeline.plan.source_intervals import MEGABYTE
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.patterns import matches
 from strata_cdc.selection.wanted import folds_names

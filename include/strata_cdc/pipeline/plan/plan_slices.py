@@ -17,9 +17,10 @@ from strata_cdc.landing.continuity import Continuity
 from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.pasts import table_pasts
-from strata_cdc.pipeline.plan.pending import MEGABYTE, PlannedWork, RunRequest, Work, bytes_in, choose_work
+from strata_cdc.pipeline.plan.pending import PlannedWork, RunRequest, Work, bytes_in, choose_work
 from strata_cdc.pipeline.plan.recount import recounted_rows
 from strata_cdc.pipeline.plan.runs import records_in_runs
+from strata_cdc.pipeline.plan.source_intervals import MEGABYTE
 from strata_cdc.runs.run_folder import run_folder, write_plan
 from strata_cdc.runs.run_name import RunKind, RunName
 from strata_cdc.runs.run_past import RunPast, write_past
