@@ -2,7 +2,7 @@
 order; and which changes therefore cannot be taken back.
 
 Only such rows are kept: of a row that nobody else has changed, each change itself says what is there.
-Not here: which rows these are (`table_steps.py`), the server's own check (`script.py`)."""
+Not here: which rows these are (`table_survey.py`), the server's own check (`script.py`)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from strata_cdc.store.tables import schema_version, table_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.past.undo.table_steps import PrintedStatement
+    from strata_cdc.past.undo.table_outcomes import PrintedStatement
 
 _NAME: Final = r"(?:`(?:[^`]|``)+`|[\w$]+)"
 _ACTION: Final = r"\s*ON\s+(?:DELETE|UPDATE)\s+(?:CASCADE|RESTRICT|SET\s+NULL|SET\s+DEFAULT|NO\s+ACTION)"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from strata_cdc.past.timeline import TableEvent
     from strata_cdc.past.undo.foreign_keys import CascadingKey
-    from strata_cdc.past.undo.table_steps import TableSteps
+    from strata_cdc.past.undo.table_outcomes import TableOutcomes
 
-    Item = tuple[tuple[int, int], TableSteps, LoggedChange | TableEvent]
+    Item = tuple[tuple[int, int], TableOutcomes, LoggedChange | TableEvent]
     """Ordinal of a transaction and number of a change in it; the table; what is taken back."""
 
 
@@ -55,19 +55,19 @@ def _runs(items: Sequence[Item]) -> Iterator[list[Item]]:
 def _ordered(run: Sequence[Item], keys: Sequence[CascadingKey]) -> Iterator[Item]:
     parents = {
         (key, values): at
-        for at, (_, steps, change) in enumerate(run)
+        for at, (_, table, change) in enumerate(run)
         for key in keys
-        if key.parent == steps.timeline.table and (values := _deleted(change, key.referenced)) is not None
+        if key.parent == table.survey.timeline.table and (values := _deleted(change, key.referenced)) is not None
     }
     placed: set[int] = set()
     for begin in range(len(run)):
         chain, waiting = [begin], {begin}
         while chain:
-            _, steps, change = run[chain[-1]]
+            _, table, change = run[chain[-1]]
             ahead = (
                 parents.get((key, values))
                 for key in keys
-                if key.child == steps.timeline.table and (values := _deleted(change, key.columns)) is not None
+                if key.child == table.survey.timeline.table and (values := _deleted(change, key.columns)) is not None
             )
             missing = next((at for at in ahead if at is not None and at not in placed and at not in waiting), None)
             if missing is not None:

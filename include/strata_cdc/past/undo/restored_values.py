@@ -1,6 +1,6 @@
 """Values that a DROP COLUMN or an ALTER TABLE lost, as changes of rows: from what the rows have once their columns are
 back, to what they had before.
-Not here: statements of DDL (`inverse_ddl.py`), rows of the past (`table_steps.py`)."""
+Not here: statements of DDL (`inverse_ddl.py`), rows of the past (`undo_reader.py`)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata_cdc.past.table_changes import TableChangeBatch
-    from strata_cdc.past.timeline import ChangeSpan, TablePart
+    from strata_cdc.past.timeline import ChangeSpan, TableEvent, TablePart
 
 Image = dict[str, Cell]
 """The values of a row that are known, by the names that their columns have now."""
@@ -55,6 +55,12 @@ class ChangeOrigin(Struct, frozen=True, gc=False):
         )
         when = f" ({moment_text(self.committed_at)})" if self.committed_at else ""
         return f"{self.what} of {where}{when}"
+
+
+def origin_of(event: TableEvent) -> ChangeOrigin:
+    """Who did it."""
+    position = (event.binlog_file, event.binlog_pos)
+    return ChangeOrigin(event.seq, 0, event.gtid, event.committed_at, *position, event.statement or "DROP TABLE")
 
 
 class LoggedChange(Struct, frozen=True, gc=False):

@@ -2,7 +2,7 @@
 
 Statements that lost values are chosen as changes of rows are; others only by name (`--gtid`), since a later version of
 an application needs its new columns whatever happened to the rows.
-Not here: one statement (`inverse_ddl.py`), statements that removed all rows or partitions (`table_steps.py`)."""
+Not here: one statement (`inverse_ddl.py`), statements that removed all rows or partitions (`table_survey.py`)."""
 
 from __future__ import annotations
 

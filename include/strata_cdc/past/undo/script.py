@@ -20,7 +20,7 @@ from strata_cdc.past.undo.literals import condition, utf8_text
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
 from strata_cdc.past.undo.schema_undo import in_order_of_names
 from strata_cdc.past.undo.steps import IN_SESSION, Direction
-from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
+from strata_cdc.past.undo.table_outcomes import Conflicting, PrintedStatement, Skipped
 from strata_cdc.past.undo.undo import LISTED
 from strata_cdc.position.sets import DOMAIN_GTID, Gtid, GtidSet
 from strata_cdc.schema.model.create_sql import quoted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata_cdc.past.undo.schema_undo import SchemaUndo
-    from strata_cdc.past.undo.table_steps import Outcome
+    from strata_cdc.past.undo.table_outcomes import Outcome
     from strata_cdc.past.undo.undo import ChangeScript, UndoReport
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -137,7 +137,7 @@ def opening(undo: ChangeScript) -> Iterator[tuple[str, str]]:
     for name, create in undo.made_again:
         yield "create", f"USE {quoted(name.database)}"
         yield "create", create
-    schemas = [steps.schema for steps in undo.changed_tables]
+    schemas = [survey.schema for survey in undo.changed_tables]
     now = [(schema.now.name, schema.now.definition) for schema in schemas if schema.now is not None]
     if undo.has_ddl:
         yield from begin_with_locks(schemas, now)
@@ -149,7 +149,7 @@ def opening(undo: ChangeScript) -> Iterator[tuple[str, str]]:
 
 def closing(undo: ChangeScript) -> Iterator[tuple[str, str]]:
     """The statements after those that change rows, each with its kind."""
-    schemas = [steps.schema for steps in undo.changed_tables]
+    schemas = [survey.schema for survey in undo.changed_tables]
     yield from last_checks(schemas)
     for statement in END:
         yield "end", statement

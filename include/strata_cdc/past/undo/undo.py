@@ -1,5 +1,6 @@
 """SQL that takes changes of a source back, or makes them again: chooses them, puts them in order, and writes a script.
-Not here: one table (`table_steps.py`), the script's text (`script.py`), the command (`cli/undo.py`)."""
+Not here: one table (`table_survey.py`, `table_outcomes.py`), the script's text (`script.py`), the command
+(`cli/undo.py`)."""
 
 from __future__ import annotations
 
@@ -22,10 +23,20 @@ from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
 from strata_cdc.past.undo.parents_first import parents_first
-from strata_cdc.past.undo.row_changes import LoggedChange
+from strata_cdc.past.undo.row_changes import origin_of
 from strata_cdc.past.undo.schema_undo import in_order_of_names
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
-from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps, origin_of
+from strata_cdc.past.undo.table_outcomes import (
+    Conflicting,
+    Outcome,
+    PrintedStatement,
+    Skipped,
+    TableOutcomes,
+    done_condition,
+    rows_of_mirror,
+)
+from strata_cdc.past.undo.table_survey import survey_table
+from strata_cdc.past.undo.undo_reader import UndoInputs
 from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.entry_rows import STREAM_ORDER
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -36,7 +47,7 @@ from strata_cdc.store.database import OnMissing, open_store, reading
 from strata_cdc.store.tables import database_version, schema_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy import Engine
 
@@ -45,6 +56,8 @@ if TYPE_CHECKING:
     from strata_cdc.past.timeline import TableEvent, TableTimeline, UnknownChanges
     from strata_cdc.past.undo.choice import Choice, ChosenGtids
     from strata_cdc.past.undo.foreign_keys import CascadingKey
+    from strata_cdc.past.undo.row_changes import LoggedChange
+    from strata_cdc.past.undo.table_survey import TableSurvey
     from strata_cdc.schema.model.definition import TableName
 
 LISTED: Final = 20
@@ -130,15 +143,13 @@ class ChangeScript:
         self._children = ChildRows(self._foreign_keys, source.lake, source.name)
 
         held = limits.held_changes
-
-        def steps_of(timeline: TableTimeline) -> TableSteps:
-            return TableSteps(
-                source.name, changes, statements, self._past, timeline, choice, direction, columns, held_changes=held
-            )
-
-        self._steps_of = lambda name: steps_of(timelines.timeline_of(name))
-        self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
-        self._survey(stream, timelines.published)
+        inputs = UndoInputs(source.name, changes, statements, self._past, choice, direction, columns, held)
+        self._rows_of = lambda name, mirror: rows_of_mirror(timelines.timeline_of(name), inputs, mirror)
+        # A name that no table has is refused before changes are read.
+        surveys = [survey_table(timeline, inputs) for timeline in list(_timelines(timelines, choice.tables))]
+        self._report_surveys(surveys, stream, timelines.published)
+        self._surveys = [survey for survey in surveys if survey.changes.orders or survey.events]
+        self.report.changes = sum(len(survey.changes.orders) for survey in self._surveys)
 
     def __enter__(self) -> ChangeScript:
         return self
@@ -149,9 +160,9 @@ class ChangeScript:
     @property
     def made_again(self) -> Iterator[tuple[TableName, str]]:
         """The tables that the script makes first, with their CREATE TABLE."""
-        for steps in self._tables:
-            if steps.made_again is not None and steps.now is not None:
-                yield steps.now.name, create_table_sql(steps.now.name.table, steps.now.definition)
+        for survey in self._surveys:
+            if survey.removals.made_again is not None and survey.now is not None:
+                yield survey.now.name, create_table_sql(survey.now.name.table, survey.now.definition)
 
     @property
     def databases_made_again(self) -> Iterator[str]:
@@ -164,24 +175,25 @@ class ChangeScript:
     @property
     def has_ddl(self) -> bool:
         """Whether the script alters tables."""
-        return any(steps.schema.inverses for steps in self._tables)
+        return any(survey.schema.inverses for survey in self._surveys)
 
     @property
-    def changed_tables(self) -> Iterator[TableSteps]:
+    def changed_tables(self) -> Iterator[TableSurvey]:
         """The tables that the script changes; call it after `outcomes`."""
         changed = {table for table, _ in self.report.written}
-        return (steps for steps in self._tables if steps.now is not None and str(steps.now.name) in changed)
+        return (survey for survey in self._surveys if survey.now is not None and str(survey.now.name) in changed)
 
     def outcomes(self) -> Iterator[Outcome]:
         """What becomes of each change, in the order of the script; counted in the report."""
         updated: dict[int, TableName] = {}
-        tables = {steps.now.name: steps for steps in self._tables if steps.now is not None}
+        tables = {survey.now.name: survey.reader.table for survey in self._surveys if survey.now is not None}
         for outcome in self._ordered():
             report = self.report
             if isinstance(outcome, PrintedStatement):
                 # Of one transaction, an UPDATE of a parent's key comes first, and changes the rows of its children.
                 if outcome.may_be_done or updated.get(outcome.origin.seq) not in {None, outcome.table}:
-                    outcome = replace(outcome, done=tables[outcome.table].done(outcome))  # noqa: PLW2901  the same one
+                    done = done_condition(outcome, tables[outcome.table])
+                    outcome = replace(outcome, done=done)  # noqa: PLW2901  the same one
                 if outcome.kind is StepKind.UPDATE:
                     updated = {outcome.origin.seq: updated.get(outcome.origin.seq, outcome.table)}
                 report.written[str(outcome.table), outcome.kind.value] += 1
@@ -196,10 +208,11 @@ class ChangeScript:
                 report.gtids[outcome.origin.gtid] = None
             yield outcome
         self.report.notes += [
-            f"{steps.timeline.table}: some documents in {', '.join(steps.documents.unknown)} are written by their "
-            "texts, since the log does not have their bytes any more: there a DECIMAL becomes a DOUBLE, a date a text"
-            for steps in self._tables
-            if steps.documents.unknown
+            f"{survey.timeline.table}: some documents in {', '.join(survey.writer.documents.unknown)} are written by "
+            "their texts, since the log does not have their bytes any more: there a DECIMAL becomes a DOUBLE, a date a "
+            "text"
+            for survey in self._surveys
+            if survey.writer.documents.unknown
         ]
 
     def child_rows(self) -> Iterator[ChildRow]:
@@ -208,7 +221,7 @@ class ChangeScript:
         Raises:
             StrataError: As `ChildRows.found`.
         """
-        return self._children.found(self._steps_of)
+        return self._children.found(self._rows_of)
 
     def _note_cascades(self, outcome: PrintedStatement) -> None:
         for key in self._foreign_keys:
@@ -216,46 +229,42 @@ class ChangeScript:
             if note is not None and note not in self.report.notes:
                 self.report.notes.append(note)
 
-    def _survey(self, stream: LandedStream, published: Published) -> None:
-        for steps in self._tables:
-            steps.survey()
+    def _report_surveys(self, surveys: list[TableSurvey], stream: LandedStream, published: Published) -> None:
         # What the script does at its end is refused before anything of it is written.
-        in_order_of_names(steps.schema for steps in self._tables)
-        self.report.notes += refuse_missing(self._choice, self._tables, stream, published)
+        in_order_of_names(survey.schema for survey in surveys)
+        self.report.notes += refuse_missing(self._choice, surveys, stream, published)
         self.report.notes += [
-            f"{steps.timeline.table} does not exist now: {counted(steps.lost_changes, 'change')} of it are not in this "
-            "script. Take back the DROP TABLE, too"
-            for steps in self._tables
-            if steps.lost_changes
+            f"{survey.timeline.table} does not exist now: {counted(survey.lost_changes, 'change')} of it are not in "
+            "this script. Take back the DROP TABLE, too"
+            for survey in surveys
+            if survey.lost_changes
         ]
-        self._note_ddl()
-        if not any(steps.orders or steps.events or steps.lost_changes for steps in self._tables):
+        self._note_ddl(surveys)
+        if not any(survey.changes.orders or survey.events or survey.lost_changes for survey in surveys):
             raise Usage(
                 "no change is chosen",
                 source=self.report.source,
                 remedy="`strata row history TABLE KEY` shows the changes of a row, with their transactions and times.",
             )
-        self._tables = [steps for steps in self._tables if steps.orders or steps.events]
-        self.report.changes = sum(len(steps.orders) for steps in self._tables)
 
-    def _note_ddl(self) -> None:
+    def _note_ddl(self, surveys: list[TableSurvey]) -> None:
         """Counts the DDL of the script, and says what of it is no part of a transaction."""
-        for steps in self._tables:
-            for inverse in steps.schema.inverses:
+        for survey in surveys:
+            for inverse in survey.schema.inverses:
                 self.report.written[str(inverse.now.name), "DDL"] += 1
                 self.report.gtids.update(dict.fromkeys(filter(None, [inverse.event.gtid])))
             self.report.notes += [
-                f"{steps.timeline.table}: partitions are not made again; rows that no partition takes are an error"
-                for event in steps.removals
+                f"{survey.timeline.table}: partitions are not made again; rows that no partition takes are an error"
+                for event in survey.removals.chosen
                 if not event.removes_all
             ]
-        left = [event for steps in self._tables for event in steps.schema.left]
+        left = [event for survey in surveys for event in survey.schema.left]
         if left:
             self.report.notes.append(
                 f"{counted(len(left), 'statement')} of DDL lost nothing and stay; named by `--gtid`, they are taken "
                 f"back: {'; '.join(str(origin_of(event)) for event in left[:LISTED])}"
             )
-        if self.has_ddl:
+        if any(survey.schema.inverses for survey in surveys):
             self.report.notes.append(
                 "this is not one transaction: the tables are locked for all of it (LOCK TABLES), columns that come "
                 "back stay if the rest fails, and columns and tables go after everything else is committed"
@@ -265,21 +274,22 @@ class ChangeScript:
 
     def _ordered(self) -> Iterator[Outcome]:
         is_undo = self.report.direction is Direction.UNDO
-        events = [(event.seq, steps, event) for steps in self._tables for event in steps.events]
+        tables = [TableOutcomes(survey) for survey in self._surveys]
+        events = [(event.seq, table, event) for table in tables for event in table.survey.events]
         windows = self._windows()
         for after, until in reversed(windows) if is_undo else windows:
-            chosen: list[tuple[tuple[int, int], TableSteps, LoggedChange | TableEvent]] = []
-            for steps in self._tables:
-                chosen += [(order, steps, change) for order, change in steps.window(after, until)]
-            chosen += [((seq, 0), steps, event) for seq, steps, event in events if after < seq <= until]
+            chosen: list[tuple[tuple[int, int], TableOutcomes, LoggedChange | TableEvent]] = []
+            for table in tables:
+                chosen += [(order, table, change) for order, change in table.window(after, until)]
+            chosen += [((seq, 0), table, event) for seq, table, event in events if after < seq <= until]
             chosen.sort(key=lambda item: item[0], reverse=is_undo)
-            for _, steps, change in parents_first(chosen, self._foreign_keys) if is_undo else chosen:
-                yield from _outcomes_of(steps, change)
+            for _, table, change in parents_first(chosen, self._foreign_keys) if is_undo else chosen:
+                yield from table.outcomes(change)
 
     def _windows(self) -> list[tuple[int, int]]:
         """Parts of the stream with few chosen changes, each after one transaction and up to another, in order."""
-        counted: Counter[int] = Counter(seq for steps in self._tables for seq, _ in steps.orders)
-        counted.update(event.seq for steps in self._tables for event in steps.events)
+        counted: Counter[int] = Counter(seq for survey in self._surveys for seq, _ in survey.changes.orders)
+        counted.update(event.seq for survey in self._surveys for event in survey.events)
         windows, held, begin = [], 0, None
         for seq in sorted(counted):
             begin = seq - 1 if begin is None else begin
@@ -303,10 +313,6 @@ def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[T
         except Usage:
             # A name that the table has given up: its changes are those of the table with its later name.
             continue
-
-
-def _outcomes_of(steps: TableSteps, change: LoggedChange | TableEvent) -> Iterable[Outcome]:
-    return [steps.outcome(change)] if isinstance(change, LoggedChange) else steps.event_outcomes(change)
 
 
 def create_database(engine: Engine, source: str, name: str) -> str | None:
@@ -335,26 +341,27 @@ def create_database(engine: Engine, source: str, name: str) -> str | None:
     return f"CREATE DATABASE IF NOT EXISTS {quoted(name)}{defaults}"
 
 
-def refuse_missing(choice: Choice, tables: list[TableSteps], stream: LandedStream, published: Published) -> list[str]:
+def refuse_missing(choice: Choice, surveys: list[TableSurvey], stream: LandedStream, published: Published) -> list[str]:
     """What a reader has to know of later changes that are not known yet.
 
     Args:
-        tables: All of its tables, after their surveys.
+        surveys: Of all its tables.
         published: How far changes are published.
 
     Raises:
         PastUnknownError: Chosen changes may be missing.
     """
-    seqs = {seq for steps in tables for seq, _ in steps.orders}
-    seqs |= {event.seq for steps in tables for event in steps.events}
-    unfound = None if choice.gtids is None else choice.gtids.without(gtid for steps in tables for gtid in steps.gtids)
+    seqs = {seq for survey in surveys for seq, _ in survey.changes.orders}
+    seqs |= {event.seq for survey in surveys for event in survey.events}
+    gtids = (gtid for survey in surveys for gtid in survey.gtids)
+    unfound = None if choice.gtids is None else choice.gtids.without(gtids)
     if unfound is not None and not unfound.are_in(stream.executed_before(), stream.executed()):
         raise PastUnknownError(
             f"some of these transactions are not in the landed stream: {unfound.text}",
             source=stream.source,
             remedy="`strata run` lands and publishes what the server has; `strata status` shows from where on.",
         )
-    for part in (part for steps in tables for part in steps.unknown):
+    for part in (part for survey in surveys for part in survey.unknown):
         has_found = any(part.after < seq <= part.until for seq in seqs)
         if has_found or _may_have(part, choice, unfound, stream, published):
             raise PastUnknownError(
@@ -365,7 +372,7 @@ def refuse_missing(choice: Choice, tables: list[TableSteps], stream: LandedStrea
                 remedy=f"`strata intervals --source {stream.source}` shows what is not published, `strata run` "
                 "publishes it. Or name other tables (`--table`), or other transactions.",
             )
-    return list(_notes(choice, tables, stream))
+    return list(_notes(choice, surveys, stream))
 
 
 def _may_have(
@@ -385,13 +392,13 @@ def _may_have(
     return not (is_early or is_late)
 
 
-def _notes(choice: Choice, tables: list[TableSteps], stream: LandedStream) -> Iterator[str]:
+def _notes(choice: Choice, surveys: list[TableSurvey], stream: LandedStream) -> Iterator[str]:
     if choice.gtids is not None:
         return
     if choice.until is None or choice.until >= stream.clock:
         yield f"the stream has landed up to {from_micros(stream.clock)}: later changes are not in this script"
-    for steps in tables:
-        for part in steps.unknown:
+    for survey in surveys:
+        for part in survey.unknown:
             if part.until >= stream.last_seq:
                 yield f"changes of {part.name} after transaction {part.after} are not in this script: {part.reason}"
 
@@ -425,11 +432,11 @@ class ChildRows:
                 self._parents.setdefault(key, set()).add(_values(written.row, key.referenced))
                 self._first = min(self._first, written.origin.seq)
 
-    def found(self, steps_of: Callable[[TableName], TableSteps]) -> Iterator[ChildRow]:
+    def found(self, rows_of: Callable[[TableName, Mirror], Iterator[tuple[dict[str, Any], str]]]) -> Iterator[ChildRow]:
         """The rows of children, of tables that have a mirror from before the changes.
 
         Args:
-            steps_of: Gives what is known of a table.
+            rows_of: Gives the rows of a mirror of a table, each with an INSERT.
 
         Raises:
             DamagedFileError: The lake has lost files of a mirror.
@@ -439,7 +446,7 @@ class ChildRows:
             mirror = Mirror.open_before(self._lake, self._source, key.child, self._first)
             if mirror is None:
                 continue
-            for row, sql in steps_of(key.child).rows_of_mirror(mirror):
+            for row, sql in rows_of(key.child, mirror):
                 if _values(row, key.columns) in parents:
                     yield ChildRow(key.child, mirror.position.seq, sql)
 
