@@ -138,7 +138,7 @@ class KeyFilter:
         for values, (before, after) in zip(columns, key_images(rows, [of.column for of in columns]), strict=True):
             before_has.append(values.among(before))
             after_has.append(values.among(after))
-            _refuse_absent(rows, span, values.column.name, before.values)
+            refuse_absent(rows, span, values.column.name, before.values)
         has_key = pc.or_(reduce(pc.and_, before_has), reduce(pc.and_, after_has))
         return pc.and_(has_key, pc.invert(is_past(rows, span.definition)))
 
@@ -154,8 +154,13 @@ class KeyFilter:
         return self._known[span.version_id]
 
 
-def _refuse_absent(rows: pa.Table, span: ChangeSpan, name: str, before: pa.Array) -> None:
-    """A partial image before a change has the key of then; if that was another key, it may lack this one's columns."""
+def refuse_absent(rows: pa.Table, span: ChangeSpan, name: str, before: pa.Array) -> None:
+    """Refuses images before changes that lack a column of the key: a partial image has the key of then, which may have
+    been another one.
+
+    Raises:
+        PastUnknownError: There is such an image.
+    """
     missing = rows["_missing"].combine_chunks()
     if missing.null_count == len(missing) or before.null_count == 0:
         return

@@ -14,18 +14,19 @@ from msgspec.structs import replace
 
 from strata_cdc.dialects.view_source import TypeChange
 from strata_cdc.errors import StrataError
-from strata_cdc.past.change_filters import ReadFirst
+from strata_cdc.past.change_filters import ReadFirst, refuse_absent
 from strata_cdc.past.key_images import facts_of_keys, key_images
 from strata_cdc.past.key_texts import KeyImage, KeyValues, texts_of_values, values_of_texts
 from strata_cdc.past.timeline import ChangeSpan, TableEvent
 from strata_cdc.schema.model.conversions import keeps_values
+from strata_cdc.tables.current_rows import column_of_end, is_past
 from strata_cdc.tables.origins import converted_since, shown_step, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata_cdc.past.table_changes import TableChanges
-    from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.past.timeline import TablePart, TableTimeline
     from strata_cdc.schema.model.definition import Column
 
 Key = tuple[str, ...]
@@ -116,9 +117,9 @@ def _stepped(image: KeyImage, steps: Sequence[TypeChange]) -> KeyImage:
     return KeyImage(values.combine_chunks(), verbatim.combine_chunks())
 
 
-def conversions_since(columns: ColumnsOfKey, timeline: TableTimeline, seq: int) -> list[KeyConversion]:
+def conversions_since(columns: ColumnsOfKey, parts: Iterable[TablePart], seq: int) -> list[KeyConversion]:
     """The conversions of a key after a transaction, in order."""
-    events = (part for part in timeline.parts if isinstance(part, TableEvent) and part.seq > seq)
+    events = (part for part in parts if isinstance(part, TableEvent) and part.seq > seq)
     return [made for made in (conversion_of(columns, event) for event in events) if made is not None]
 
 
@@ -206,22 +207,30 @@ class ConvertedKeyFilter:
     def __init__(self, values: Sequence[ConvertedValues]) -> None:
         self.values = values
 
-    def reads(self, span: ChangeSpan) -> ReadFirst | None:  # noqa: ARG002  the protocol's
+    @property
+    def unknown(self) -> str | None:
+        """Why it is not known of some changes so far; None if it is."""
+        return next((values.unknown for values in self.values if values.unknown is not None), None)
+
+    def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
-        columns = [values.column for values in self.values]
-        names = dict.fromkeys(column.name for column in columns)
+        columns, end = [values.column for values in self.values], column_of_end(span.definition)
+        names = dict.fromkeys(column.name for column in (*columns, *([] if end is None else [end])))
         return ReadFirst(tuple(names), ("_missing", *facts_of_keys(columns)))
 
     def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:  # noqa: ARG002  the protocol's
         """See `ChangeFilter`."""
         return True
 
-    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:  # noqa: ARG002  the protocol's
+    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
-        images = key_images(rows, [values.column for values in self.values])
+        images = list(key_images(rows, [values.column for values in self.values]))
+        for values, (before_image, _) in zip(self.values, images, strict=True):
+            refuse_absent(rows, span, values.column.name, before_image.values)
         masks = [[values.among(image) for image in pair] for values, pair in zip(self.values, images, strict=True)]
         before, after = (reduce(pc.and_, side) for side in zip(*masks, strict=True))
-        return pc.fill_null(pc.or_(before, after), fill_value=False)
+        has_key = pc.fill_null(pc.or_(before, after), fill_value=False)
+        return pc.and_(has_key, pc.invert(is_past(rows, span.definition)))
 
 
 class FormerKeys(Struct, frozen=True):

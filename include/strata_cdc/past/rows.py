@@ -318,7 +318,7 @@ def _key_steps(timeline: TableTimeline, last: ChangeSpan, moment: PastMoment) ->
     if not key_names(last.definition):
         return {}
     columns = key_columns_of(last)
-    conversions = conversions_since(columns, timeline, moment.seq)
+    conversions = conversions_since(columns, timeline.parts, moment.seq)
     return dict(zip(columns.ids, steps_by_column(conversions), strict=True)) if conversions else {}
 
 

@@ -539,3 +539,15 @@ def test_the_command_prints_and_counts(
     assert world.rows("t") == before
     assert run(["redo", "--table", "shop.t", "--gtid", gtids.text, "--format", "jsonl", "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out)["tables"] == {"shop.t": {"update": 3}}
+
+
+def test_a_key_means_the_changes_before_a_ddl_wrote_it_in_another_way(world: UndoWorld) -> None:
+    world.server.run_sql("CREATE TABLE k (k DECIMAL(7,4) PRIMARY KEY, n INT)", "shop")
+    gtids = world.changed("INSERT INTO k VALUES (1.2345, 0), (2, 0); UPDATE k SET n = 1")
+    world.changed("ALTER TABLE k MODIFY k DECIMAL(5,2)")
+    later = world.changed("UPDATE k SET n = n + 1")
+    world.publish()
+    table = TableName("shop", "k")
+    for chosen, changes in ((gtids, 2), (later, 1), (None, 3)):
+        choice = Choice((table,), chosen, since=None if chosen else 0, keys=(("1.23",),))
+        assert world.script(choice)[1].changes == changes, chosen

@@ -13,17 +13,25 @@ from msgspec import Struct
 from strata_cdc.clock import from_micros
 from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, Usage
 from strata_cdc.past.change_filters import ConditionFilter, EveryOf, KeyFilter, ReadFirst
+from strata_cdc.past.key_conversions import (
+    ConvertedKeyFilter,
+    ConvertedValues,
+    conversions_since,
+    steps_by_column,
+)
 from strata_cdc.past.row_paths import key_columns_of, key_of_words
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.sets import DOMAIN_GTID, Gtid, GtidSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from strata_cdc.past.change_filters import ChangeFilter
     from strata_cdc.past.client_statements import ClientStatements
-    from strata_cdc.past.timeline import ChangeSpan
+    from strata_cdc.past.key_conversions import Key
+    from strata_cdc.past.row_paths import KeyColumns
+    from strata_cdc.past.timeline import ChangeSpan, TablePart
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import TableName
 
@@ -147,11 +155,14 @@ class Choice(Struct, frozen=True):
         """Whether a statement of DDL is chosen, as far as a text is given."""
         return self.statement is None or (statement is not None and self.statement.lower() in statement.lower())
 
-    def filter(self, now: ChangeSpan, statements: ClientStatements) -> ChangeFilter:
+    def filter(
+        self, now: ChangeSpan, statements: ClientStatements, parts_for: Callable[[ChangeSpan], Iterable[TablePart]]
+    ) -> ChangeFilter:
         """The filter for the changes of one table.
 
         Args:
             now: The table as it is now.
+            parts_for: Gives what happened to the values of a range.
 
         Raises:
             ConditionError: The condition is not one on this table.
@@ -159,9 +170,9 @@ class Choice(Struct, frozen=True):
         """
         filters: list[ChangeFilter] = [TransactionTimes(self)]
         if self.keys:
-            columns = key_columns_of(now).columns_in
+            columns = key_columns_of(now)
             # A filter of several keys would want their combinations, too.
-            filters.append(AnyOf(tuple(KeyFilter(columns, [key_of_words(now, key)]) for key in self.keys)))
+            filters.append(AnyOf(tuple(KeyNow(columns, key_of_words(now, key), parts_for) for key in self.keys)))
         if self.where is not None:
             filters.append(ConditionFilter(self.where, now))
         chosen = EveryOf(tuple(filters))
@@ -188,6 +199,48 @@ class AnyOf(Struct, frozen=True):
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
         return reduce(pc.or_, (choice.wanted(rows, span) for choice in self.filters if choice.reads(span) is not None))
+
+
+class KeyNow:
+    """The changes of rows with a key, in the form that the key has now: DDL may have written it in another way.
+
+    Args:
+        columns: The columns that identify a row.
+        key: Their values now.
+        parts_for: Gives what happened to the values of a range.
+    """
+
+    def __init__(self, columns: KeyColumns, key: Key, parts_for: Callable[[ChangeSpan], Iterable[TablePart]]) -> None:
+        self._columns, self._key, self._parts_for = columns, key, parts_for
+        self._as_it_is = KeyFilter(columns.columns_in, [key])
+
+    def reads(self, span: ChangeSpan) -> ReadFirst | None:
+        """See `ChangeFilter`."""
+        return self._filter(span).reads(span)
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
+        """See `ChangeFilter`."""
+        return self._filter(span).may_want(rows, span)
+
+    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
+        """See `ChangeFilter`."""
+        chosen = self._filter(span)
+        wanted = chosen.wanted(rows, span)
+        unknown = chosen.unknown if isinstance(chosen, ConvertedKeyFilter) else None
+        if unknown is not None:
+            raise PastUnknownError(
+                f"which changes are of the key {', '.join(self._key)} is not known: {unknown}",
+                table=str(span.name),
+                remedy="Choose by `--gtid`, `--where` or times alone.",
+            )
+        return wanted
+
+    def _filter(self, span: ChangeSpan) -> ChangeFilter:
+        columns = self._columns.columns_in(span)
+        conversions = conversions_since(self._columns, self._parts_for(span), span.after)
+        if columns is None or not conversions:
+            return self._as_it_is
+        return ConvertedKeyFilter(list(map(ConvertedValues, columns, steps_by_column(conversions), self._key)))
 
 
 class TransactionTimes(Struct, frozen=True):

@@ -244,7 +244,8 @@ def _count_lost(timeline: TableTimeline, inputs: UndoInputs) -> int:
     before = next((part.before for part in reversed(timeline.parts) if isinstance(part, TableEvent)), None)
     if before is None:
         return 0
-    parts = inputs.changes.read_timeline(timeline, inputs.choice.filter(before, inputs.statements))
+    wanted = inputs.choice.filter(before, inputs.statements, lambda _: timeline.parts)
+    parts = inputs.changes.read_timeline(timeline, wanted)
     return sum(part.changes.num_rows for part in parts if isinstance(part, TableChangeBatch))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.client_statements import ClientStatements
     from strata_cdc.past.table_at import PastTables
     from strata_cdc.past.table_changes import TableChanges
-    from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.past.timeline import TablePart, TableTimeline
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.past.undo.row_changes import Image, RowKey
     from strata_cdc.past.undo.schema_undo import SchemaUndo
@@ -91,7 +91,7 @@ class UndoReader:
     def chosen(self, after: int = 0, until: int | None = None) -> Iterator[LoggedChange]:
         """The chosen changes of a part of the stream: after one transaction, up to another one."""
         if self.schema.now is not None:
-            wanted = self._inputs.choice.filter(self.schema.now, self._inputs.statements)
+            wanted = self._inputs.choice.filter(self.schema.now, self._inputs.statements, self._parts_for)
             yield from self._changes(wanted, lambda _: True, after, until)
 
     def of_keys(self, linked: LinkedKeys, after: int) -> Iterator[LoggedChange]:
@@ -133,8 +133,11 @@ class UndoReader:
         if key not in self._readers:
             if self.schema.now is None:
                 raise self.unknown("the table does not exist now")
-            self._readers[key] = VersionReader(span, self.schema.now, self.schema.parts_for(span, self.timeline.parts))
+            self._readers[key] = VersionReader(span, self.schema.now, self._parts_for(span))
         return self._readers[key]
+
+    def _parts_for(self, span: ChangeSpan) -> tuple[TablePart, ...]:
+        return self.schema.parts_for(span, self.timeline.parts)
 
     def rows(self, name: TableName, span: ChangeSpan, held: HeldRows | None = None) -> Iterator[Image]:
         """The rows of the table after the transaction with which a range ends, or those of some partitions."""
