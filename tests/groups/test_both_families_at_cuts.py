@@ -13,6 +13,7 @@ from strata_cdc.groups.status import group_status
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.ops.doctor.check_groups import check_group
+from strata_cdc.values import to_plain
 from tests.groups.test_group_tables import Worlds, rows
 from tests.mariadb_server import VERSIONS_OF_LONG_TESTS, start_mariadb
 from tests.mysql_server import start_server
@@ -86,7 +87,7 @@ def test_an_idle_mariadb_proves_nothing_to_the_state(worlds: Worlds):
     assert found.watermark == landed.clock < end - 1_000_000
     assert not found.state_of("shard_b").proves_idleness
     assert "MariaDB proves nothing by being idle" in found.line()
-    assert found.to_json()["members"][1]["proves_idleness"] is False
+    assert to_plain(found)["members"][1]["proves_idleness"] is False
     # A transaction from before the interval's end, which lands after it.
     write(worlds, "shard_b", ago=int(time.time()) - end // 1_000_000 + 1)
     source = worlds.group.sources[1]

@@ -92,7 +92,7 @@ def test_escapes_are_seen_at_every_position():
     """Text is looked at eight bytes at a time, and what lies after it needs escapes, too."""
     specials = ["\x00", "\x1f", " ", "!", '"', "#", "[", "\\", "]", "\x7f", "\u00a2", "\u0722", "\U0001f622"]
     texts = ["x" * at + special + "y" * after for special in specials for at in range(18) for after in (0, 1, 7, 8)]
-    values = [b"\x0c" + _length(len(text.encode())) + text.encode() for text in texts]
+    values: list[bytes | None] = [b"\x0c" + _length(len(text.encode())) + text.encode() for text in texts]
     assert _gather(values)[2] == [json_text(value) for value in values]
 
 

@@ -168,7 +168,7 @@ def _refuse_equal(side: MomentRows, before: Ints, after: Ints) -> None:
         raise PastUnknownError(
             "a DDL gave several rows of the first moment one key, and nothing tells which of them were still there",
             table=str(side.span.name),
-            remedy="Compare up to a moment before the DDL, and from there on; `strata row history` has the changes.",
+            remedy="Compare up to a moment before the DDL, and from there on.",
         )
 
 
