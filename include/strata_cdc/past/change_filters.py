@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -83,10 +84,13 @@ class EveryOf(Struct, frozen=True):
         return all(choice.may_want(rows, span) for choice in self.filters)
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
-        """See `ChangeFilter`."""
-        return reduce(
-            pc.and_, (choice.wanted(rows, span) for choice in self.filters), pa.repeat(pa.scalar(value=True), len(rows))
-        )
+        """See `ChangeFilter`. Each filter is asked of what those before it want: what nobody knows of other changes
+        does not matter."""
+        holds = np.ones(len(rows), np.bool_)
+        for choice in self.filters:
+            left = rows if holds.all() else rows.filter(pa.array(holds))
+            holds[holds] = np.asarray(choice.wanted(left, span))
+        return pa.array(holds)
 
 
 class KeyFilter:

@@ -541,13 +541,35 @@ def test_the_command_prints_and_counts(
     assert json.loads(capsys.readouterr().out)["tables"] == {"shop.t": {"update": 3}}
 
 
-def test_a_key_means_the_changes_before_a_ddl_wrote_it_in_another_way(world: UndoWorld) -> None:
-    world.server.run_sql("CREATE TABLE k (k DECIMAL(7,4) PRIMARY KEY, n INT)", "shop")
-    gtids = world.changed("INSERT INTO k VALUES (1.2345, 0), (2, 0); UPDATE k SET n = 1")
-    world.changed("ALTER TABLE k MODIFY k DECIMAL(5,2)")
+@pytest.mark.parametrize(
+    ("old", "new", "rows", "key"),
+    [
+        ("DECIMAL(7,4)", "DECIMAL(5,2)", "(1.2345, 0), (2, 0)", "1.23"),
+        ("SET('a','b','c')", "SET('b','c','a')", "('a', 0), ('b', 0), ('c', 0)", "a"),
+        ("CHAR(3)", "BINARY(3)", "('abc', 0), ('abd', 0)", "0x616263"),
+    ],
+)
+def test_a_key_means_the_changes_before_a_ddl_wrote_it_in_another_way(
+    world: UndoWorld, old: str, new: str, rows: str, key: str
+) -> None:
+    world.server.run_sql(f"CREATE TABLE k (k {old} PRIMARY KEY, n INT)", "shop")
+    gtids = world.changed(f"INSERT INTO k VALUES {rows}; UPDATE k SET n = 1")
+    world.changed(f"ALTER TABLE k MODIFY k {new}")
     later = world.changed("UPDATE k SET n = n + 1")
     world.publish()
     table = TableName("shop", "k")
     for chosen, changes in ((gtids, 2), (later, 1), (None, 3)):
-        choice = Choice((table,), chosen, since=None if chosen else 0, keys=(("1.23",),))
+        choice = Choice((table,), chosen, since=None if chosen else 0, keys=((key,),))
         assert world.script(choice)[1].changes == changes, chosen
+
+
+def test_a_key_is_chosen_after_a_ddl_of_which_nobody_knows_what_it_made_of_keys(world: UndoWorld) -> None:
+    world.server.run_sql("CREATE TABLE k (k CHAR(5) PRIMARY KEY, n INT)", "shop")
+    gtids = world.changed("INSERT INTO k VALUES ('abc', 0), ('abd', 0)")
+    world.changed("ALTER TABLE k MODIFY k BINARY(5)")
+    later = world.changed("UPDATE k SET n = n + 1")
+    world.publish()
+    table, keys = TableName("shop", "k"), (("0x6162630000",),)
+    assert world.script(Choice((table,), later, keys=keys))[1].changes == 1
+    with pytest.raises(PastUnknownError, match="which changes are of the key 0x6162630000 is not known"):
+        world.script(Choice((table,), gtids, keys=keys))

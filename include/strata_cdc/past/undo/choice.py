@@ -237,7 +237,8 @@ class KeyNow:
 
     def _filter(self, span: ChangeSpan) -> ChangeFilter:
         columns = self._columns.columns_in(span)
-        conversions = conversions_since(self._columns, self._parts_for(span), span.after)
+        # The transaction of a DDL is the first one of the range after it.
+        conversions = conversions_since(self._columns, self._parts_for(span), span.until)
         if columns is None or not conversions:
             return self._as_it_is
         return ConvertedKeyFilter(list(map(ConvertedValues, columns, steps_by_column(conversions), self._key)))
