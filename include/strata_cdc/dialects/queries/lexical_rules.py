@@ -73,53 +73,58 @@ def _odd_tokens(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     for token in tokens:
         yield from _alone(token)
     for before, token in pairwise(tokens):
-        is_adjacent = before.end + 1 == token.start
         for is_odd, what in _ODD_PAIRS:
-            if is_odd(before, token, is_adjacent):
+            if is_odd(before, token):
                 yield before.start, what
 
 
-def _is_alias_number(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as in the table
+def _are_adjacent(before: Token, token: Token) -> bool:
+    return before.end + 1 == token.start
+
+
+def _is_alias_number(before: Token, token: Token) -> bool:
     return before.token_type is TokenType.ALIAS and token.token_type in _NUMBERS
 
 
-def _has_no_blank(before: Token, token: Token, is_adjacent: bool) -> bool:  # noqa: FBT001  as above
-    if before.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and is_adjacent:
+def _has_no_blank(before: Token, token: Token) -> bool:
+    if before.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and _are_adjacent(before, token):
         return "." in token.text
-    return before.token_type in _NUMBERS and token.token_type in _NAMES and is_adjacent
+    return before.token_type in _NUMBERS and token.token_type in _NAMES and _are_adjacent(before, token)
 
 
-def _has_blank(before: Token, token: Token, is_adjacent: bool) -> bool:  # noqa: FBT001  as above
-    return before.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and not is_adjacent
+def _has_blank(before: Token, token: Token) -> bool:
+    return (
+        before.token_type is TokenType.DOT and token.token_type is TokenType.NUMBER and not _are_adjacent(before, token)
+    )
 
 
-def _lacks_item(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+def _lacks_item(before: Token, token: Token) -> bool:
     if before.token_type is TokenType.COMMA:
         return token.token_type in _ENDS
     return before.token_type is TokenType.L_PAREN and token.token_type is TokenType.COMMA
 
 
-def _is_far_call(before: Token, token: Token, is_adjacent: bool) -> bool:  # noqa: FBT001  as above
+def _is_far_call(before: Token, token: Token) -> bool:
     is_call = token.token_type is TokenType.L_PAREN and before.token_type is not TokenType.IDENTIFIER
-    return is_call and not is_adjacent and before.text.upper() in _ADJACENT
+    return is_call and not _are_adjacent(before, token) and before.text.upper() in _ADJACENT
 
 
-def _is_part_of_name(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+def _is_part_of_name(before: Token, token: Token) -> bool:
     kinds = before.token_type, token.token_type
     return TokenType.DOT in kinds and TokenType.STRING in kinds
 
 
-def _is_state(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+def _is_state(before: Token, token: Token) -> bool:
     return before.token_type in _STATES and token.token_type is not TokenType.L_PAREN
 
 
-def _has_directions(before: Token, token: Token, _: bool) -> bool:  # noqa: FBT001  as above
+def _has_directions(before: Token, token: Token) -> bool:
     words = before.text.upper(), token.text.upper()
     return words in _NULLS or (before.token_type in _DIRECTIONS and token.token_type in _DIRECTIONS)
 
 
 _NULLS: Final = frozenset({("NULLS", "FIRST"), ("NULLS", "LAST")})
-_ODD_PAIRS: Final[Sequence[tuple[Callable[[Token, Token, bool], bool], str]]] = (
+_ODD_PAIRS: Final[Sequence[tuple[Callable[[Token, Token], bool], str]]] = (
     (_has_no_blank, "a number and a name, or two numbers, without a blank between them"),
     (_has_blank, "a point and a number with a blank between them"),
     (_lacks_item, "nothing before or after a comma"),
@@ -129,7 +134,7 @@ _ODD_PAIRS: Final[Sequence[tuple[Callable[[Token, Token, bool], bool], str]]] = 
     (_is_state, "ISNULL and NOTNULL as operators, which they are not"),
     (_has_directions, "a direction that MySQL does not have"),
 )
-"""Pairs of neighbours, the second beginning where the first ends or not."""
+"""Pairs of neighbours."""
 
 
 def _odd_clauses(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
