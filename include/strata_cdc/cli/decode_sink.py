@@ -12,7 +12,6 @@ from msgspec import Struct
 from strata_cdc.cli.terminal import say
 from strata_cdc.counted import counted
 from strata_cdc.errors import Crossing, Usage
-from strata_cdc.files.storage import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -52,6 +51,8 @@ def is_sink(words: list[str]) -> bool:
         return False
     word = words[0]
     if "://" in word:
+        from strata_cdc.files.storage import read_file
+
         return word.endswith("/") or read_file(f"{word}/metadata") is not None
     return Path(word).is_dir()
 

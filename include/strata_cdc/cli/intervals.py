@@ -14,7 +14,6 @@ from strata_cdc.cli.report import print_line
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.clock import exact_text, second_text
 from strata_cdc.errors import ErrorFacts
-from strata_cdc.store.table_intervals import IntervalState
 
 if TYPE_CHECKING:
     from strata_cdc.config.settings import Source
@@ -41,7 +40,7 @@ def intervals(
     from strata_cdc.store.database import OnMissing, open_store
     from strata_cdc.store.ledgers import IntervalLedger
     from strata_cdc.store.owned import owners
-    from strata_cdc.store.table_intervals import TableIntervalLedger
+    from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 
     configured = source_of(source)
     engine = open_store(configured.store_url, OnMissing.EMPTY)
@@ -77,7 +76,7 @@ class _Line(Struct, frozen=True):
     table: str
     start: str
     end: str
-    state: IntervalState
+    state: str
     rows: int
     published_rows: int
     run: str | None
@@ -90,7 +89,7 @@ def _line(entry: TableInterval, end: int) -> _Line:
         table=entry.table,
         start=exact_text(entry.start),
         end=exact_text(end),
-        state=entry.state,
+        state=str(entry.state),
         rows=entry.rows,
         published_rows=entry.published_rows,
         run=entry.run,
@@ -99,6 +98,8 @@ def _line(entry: TableInterval, end: int) -> _Line:
 
 
 def _show(source: Source, entries: list[TableInterval]) -> None:
+    from strata_cdc.store.table_intervals import IntervalState
+
     shown = Table(box=None, pad_edge=False)
     shown.add_column("from (UTC)", no_wrap=True)
     for title in ("table", "state"):

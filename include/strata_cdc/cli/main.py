@@ -67,7 +67,13 @@ COMMANDS = (
 """In the order of the data's way. Each is a module of this package: it has a function of the same name, or a `GROUP` of
 commands."""
 
+ARROW_COMMANDS = frozenset({
+    "run", "check", "decode", "dump", "housekeep", "mirror", "publish", "quarantine", "reconcile", "redo", "row", "sql",
+    "stream", "undo", "views",
+})  # fmt: skip
+"""Those that convert values by Arrow, and have none of pandas."""
 JSON_FLAG = "--json"
+VERSION_FLAG = "--version"
 _EXTRA_WORD = re.compile(r"unexpected extra argument\(s\) \((\S+)\)")
 _NEGATIVE = re.compile(r"no such option: -\d", re.IGNORECASE)
 BROKEN_PIPE = 141
@@ -109,7 +115,7 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
 
 def _options(
     version: Annotated[  # noqa: FBT002  a switch of the command line; typer hands it to its callback
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+        bool, typer.Option(VERSION_FLAG, help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Options of `strata` itself."""
@@ -125,7 +131,7 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
     as_json = JSON_FLAG in arguments
     words = [word for word in arguments if word != JSON_FLAG]
     named = [word for word in words[:1] or _completed() if word in COMMANDS]
-    command = typer.main.get_command(build(named or COMMANDS))
+    command = typer.main.get_command(build(() if words == [VERSION_FLAG] else named or COMMANDS))
     try:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
@@ -219,6 +225,10 @@ def main() -> None:
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
     prepare_streams()
+    if ARROW_COMMANDS.intersection(sys.argv[1:2]):
+        from strata_cdc.startup.arrow import keep_pandas_out
+
+        keep_pandas_out()
     code = run(sys.argv[1:])
     # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
     if is_on(QuickStart.GARBAGE):

@@ -109,9 +109,6 @@ def _request(
 def _run(
     wanted: SourceRequest, settings: Settings, engine: Engine | None, master: str | None, *, as_json: bool
 ) -> None:
-    from strata_cdc.startup.arrow import keep_pandas_out
-
-    keep_pandas_out()
     from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.keep_changes import keep_changes
     from strata_cdc.pipeline.run_source import run_source
@@ -148,9 +145,6 @@ def _follow(
     *,
     as_json: bool,
 ) -> None:
-    from strata_cdc.startup.arrow import keep_pandas_out
-
-    keep_pandas_out()
     from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.follow_source import FollowPace, follow_source
     from strata_cdc.pipeline.keep_changes import ChangesKeeper

@@ -21,7 +21,6 @@ from strata_cdc.errors import UnknownSourceError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.schema.answers.create_statements import create_statement
 from strata_cdc.schema.answers.lines import written_time
 from strata_cdc.schema.answers.positions import at_time, position_of
 from strata_cdc.schema.history.historian import Gap, History
@@ -58,6 +57,8 @@ def _statements(
     store: SchemaStore, source: str, name: TableName, version: SchemaVersion, dialect: Dialect
 ) -> tuple[Sequence[str], Sequence[str]]:
     if dialect is Dialect.MYSQL:
+        from strata_cdc.schema.answers.create_statements import create_statement
+
         statement = create_statement(store, source, name, version)
         return (statement.sql,), statement.notes
     from strata_cdc.dialects.create_table import create_table
