@@ -35,6 +35,8 @@ from strata_cdc.dialects.conditions.terms import (
     ValueKind,
     columns_of,
 )
+from strata_cdc.dialects.lexical_rules import odd_token
+from strata_cdc.dialects.strict_parser import StrictMySQL
 from strata_cdc.errors import Usage
 from strata_cdc.schema.model.definition import TableDefinition
 from strata_cdc.schema.model.types import Family, TypeKind, parse_column_type
@@ -120,7 +122,7 @@ class _Reader:
         """Parses the text, before any column is looked up."""
         self._refuse_tokens()
         try:
-            return sqlglot.parse_one(self._text, read="mysql")
+            tree = sqlglot.parse_one(self._text, read=StrictMySQL)
         except ParseError as error:
             first = error.errors[0] if error.errors else {}
             line, column = int(first.get("line") or 1), int(first.get("col") or 1)
@@ -129,6 +131,10 @@ class _Reader:
             raise self._error(
                 "the condition is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0)
             ) from None
+        for node in tree.walk():
+            if any(value and part not in _PARTS.get(type(node), _USUAL_PARTS) for part, value in node.args.items()):
+                raise self._untranslated(node)
+        return tree
 
     def _refuse_tokens(self) -> None:
         """Refuses what the parser skips, or reads with another meaning."""
@@ -141,10 +147,12 @@ class _Reader:
         for token in tokens:
             if token.comments:
                 self._fail("a comment has no place in a condition", token.end + 1)
-            if token.token_type is TokenType.DPIPE:
-                self._fail("`||` is OR or CONCAT by the server's sql_mode: write OR", token.start)
-            if token.token_type is TokenType.SEMICOLON:
-                self._fail("a condition is one expression", token.start)
+            if token.token_type in _NO_PARTS:
+                self._fail(_NO_PARTS[token.token_type], token.start)
+        odd = odd_token(tokens)
+        if odd is not None:
+            at, what = odd
+            self._fail(f"{what}: MySQL reads it in another way, or not at all", at)
 
     def _fail(self, message: str, at: int | exp.Expr) -> NoReturn:
         raise self._error(message, at)
@@ -210,7 +218,8 @@ class _Reader:
             self._fail("escapes in LIKE are not translated", pattern)
         if rule.only_plain and not is_plain_text(text):
             self._fail(f"{column.collation} compares this text by more than its characters{_HINT}", pattern)
-        return Like(column, text, rule)
+        like = Like(column, text, rule)
+        return Not(like) if node.args.get("negate") else like
 
     def _as_truth(self, node: exp.Expr) -> Node:
         """Reads a number as a condition: it is true if it is not 0."""
@@ -252,6 +261,8 @@ class _Reader:
         """Compares a column and a text: both are texts, or the text is a date or time in the full form."""
         term = self._operand(node)
         text = str(literal.this.this if isinstance(literal, exp.Cast) else literal.this)
+        if isinstance(literal, exp.Cast) and not _has_form(text, literal):
+            self._fail(f"a {literal.to.this.name.removesuffix('TZ')} is written in full", literal)
         kind = _kind(term)
         if kind is ValueKind.TEXT and isinstance(literal, exp.Literal):
             return self._texts(operator, term, Constant(ValueKind.TEXT, text), where)
@@ -399,6 +410,24 @@ class _Reader:
 
 
 _HINT: Final = f": write COLLATE {BINARY} after the column to compare by characters"
+_NO_PARTS: Final = {
+    TokenType.DPIPE: "`||` is OR or CONCAT by the server's sql_mode: write OR",
+    TokenType.SEMICOLON: "a condition is one expression",
+    TokenType.ALIAS: "a condition has no AS",
+    TokenType.ALL: "a condition has no ALL",
+}
+_USUAL_PARTS: Final = frozenset({"this", "expression", "expressions"})
+_PARTS: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Cast: frozenset({"this", "to"}),
+    exp.Column: frozenset({"this", "table", "db"}),
+    exp.DataType: frozenset({"this", "nested"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+    exp.Length: frozenset({"this", "binary"}),
+    exp.Like: frozenset({"this", "expression", "negate"}),
+    exp.Literal: frozenset({"this", "is_string"}),
+}
+"""By type, which parts are read; where sqlglot has found others, the text means more than is read of it."""
 _CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = {
     exp.Paren: lambda reader, node: reader.condition(node.this),
     exp.And: _Reader.every,
@@ -422,8 +451,14 @@ def _digits(term: Term) -> tuple[int, int]:
 def _is_text(node: exp.Expr) -> bool:
     """Whether a node is a text, or a date or time after its type."""
     if isinstance(node, exp.Cast):
-        return isinstance(node.this, exp.Literal) and node.to.this.name in {"DATE", "TIMESTAMP", "DATETIME", "TIME"}
+        return isinstance(node.this, exp.Literal) and node.to.this.name in _TYPED
     return isinstance(node, exp.Literal) and node.is_string
+
+
+def _has_form(text: str, typed: exp.Cast) -> bool:
+    """Whether the text after a type is a value of it: `DATE '12:00:00'` is an error, a TIMESTAMP has a time."""
+    kind = _TYPED[typed.to.this.name]
+    return temporal(text, kind) is not None and (kind is not ValueKind.DATETIME or ":" in text)
 
 
 def _called(node: exp.Expr) -> str:
@@ -442,6 +477,8 @@ _TEMPORAL: Final = {
     TypeKind.DATE: ValueKind.DATE, TypeKind.DATETIME: ValueKind.DATETIME, TypeKind.TIMESTAMP: ValueKind.TIMESTAMP,
     TypeKind.TIME: ValueKind.TIME,
 }  # fmt: skip
+_TYPED: Final = {"DATE": ValueKind.DATE, "TIME": ValueKind.TIME, "TIMESTAMPTZ": ValueKind.DATETIME}
+"""Of literals after a type, as sqlglot calls the types; MySQL has no `DATETIME '...'`."""
 _DIGITS_OF_YEAR: Final = (4, 0)
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from sqlglot import exp, parse
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import SqlglotError
-from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import TokenType
 
-from strata_cdc.dialects.queries.lexical_rules import NO_FUNCTIONS, odd_token
+from strata_cdc.dialects.lexical_rules import odd_token
+from strata_cdc.dialects.strict_parser import StrictParser
 from strata_cdc.errors import QueryError, one_line
 from strata_cdc.schema.model.types import shown_text
 
@@ -27,7 +27,7 @@ _AMBIGUOUS: Final = re.compile(rf"{_COMMENT}|{_STRING}|(['\"`]|--|/\*|:=|@|\|\||
 those above, and operators that depend on sql_mode."""
 _WHOLE: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`|/\*.*?\*/", re.DOTALL)
 """Quotes and comments that have an end, whatever is in them."""
-_OWN_WORDS: Final = ("FOR SYSTEM_TIME", "a moment is", "a table's alias")
+_OWN_WORDS: Final = ("FOR SYSTEM_TIME", "a moment is", "a table's alias", "BETWEEN")
 """How errors of this module's parsers begin; those of sqlglot name its own classes and tokens."""
 _SHOWN: Final = 60
 _OPENING: Final = ("'", '"', "`", "/*")
@@ -47,14 +47,9 @@ _TEXT: Final = "text"
 class MomentDialect(MySQL):
     """MySQL's SQL with FOR SYSTEM_TIME, as MariaDB and SQL:2011 have it, and AS OF GTID."""
 
-    class Parser(MySQLParser):
+    class Parser(StrictParser):
         """Reads `FOR SYSTEM_TIME`, whose moments may be GTID sets: these are no expressions of MySQL. The expressions
         of each SELECT know their texts, for `column_name`."""
-
-        FUNCTIONS: ClassVar = {name: made for name, made in MySQLParser.FUNCTIONS.items() if name not in NO_FUNCTIONS}
-        FUNCTION_PARSERS: ClassVar = {
-            name: read for name, read in MySQLParser.FUNCTION_PARSERS.items() if name not in NO_FUNCTIONS
-        }
 
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
             return self._parse_csv(self._parse_column_of_result), None

@@ -1,5 +1,5 @@
 """Tokens that sqlglot takes, and that MySQL reads in another way or refuses: a statement with such tokens is refused.
-Not here: quotes, comments and operators (`statement_text.py`), what expressions mean (`expressions.py`).
+Not here: quotes, comments and operators (`queries/statement_text.py`), what is parsed of them (`strict_parser.py`).
 
 MySQL's lexer is sql/sql_lex.cc. A name may begin with a digit there, and a number ends where no more of it can follow:
 `1e5x` is `1e5 AS x`, `1ex` a name, `5$` a name, `.5.5` two numbers."""
@@ -31,6 +31,10 @@ _ENDS: Final = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, To
 _DIRECTIONS: Final = frozenset({TokenType.ASC, TokenType.DESC})
 _NO_OPERATORS: Final = frozenset({"==", "::"})
 _STATES: Final = frozenset({TokenType.ISNULL, TokenType.NOTNULL})
+_TESTS: Final = frozenset({TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.RLIKE})
+_NO_STATE: Final = "ISNULL and NOTNULL as operators, which they are not"
+_VALUES: Final = frozenset({*_NAMES, TokenType.STRING, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NULL,
+                            TokenType.TRUE, TokenType.FALSE})  # fmt: skip
 _ADJACENT: Final = _words(
     """ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT JSON_ARRAYAGG
     JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT SUBDATE SUBSTR
@@ -38,8 +42,6 @@ _ADJACENT: Final = _words(
 )
 """Functions that are no functions if a blank is before their parenthesis (sql/lex.h, `SYM_FN`; without
 IGNORE_SPACE)."""
-
-
 NO_FUNCTIONS: Final = _words(
     """COLLATE COMBINED_PARAMETERIZED_AGG DATE_DIFF DATE_TO_DATE_STR DAY_OF_MONTH DAY_OF_WEEK DAY_OF_YEAR IIF
     JSON_EXTRACT_PATH_TEXT JSON_EXTRACT_SCALAR J_S_O_N_EXISTS J_S_O_N_OBJECT J_S_O_N_OBJECT_AGG LAST_DAY_OF_MONTH
@@ -76,6 +78,9 @@ def _odd_tokens(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
         for is_odd, what in _ODD_PAIRS:
             if is_odd(before, token):
                 yield before.start, what
+    for value, is_not, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if value.token_type in _VALUES and is_not.token_type is TokenType.NOT and token.token_type is TokenType.NULL:
+            yield is_not.start, "NOT NULL without IS"
 
 
 def _are_adjacent(before: Token, token: Token) -> bool:
@@ -99,7 +104,7 @@ def _has_blank(before: Token, token: Token) -> bool:
 
 
 def _lacks_item(before: Token, token: Token) -> bool:
-    if before.token_type is TokenType.COMMA:
+    if before.token_type in {TokenType.COMMA, TokenType.PLUS}:
         return token.token_type in _ENDS
     return before.token_type is TokenType.L_PAREN and token.token_type is TokenType.COMMA
 
@@ -118,6 +123,12 @@ def _is_state(before: Token, token: Token) -> bool:
     return before.token_type in _STATES and token.token_type is not TokenType.L_PAREN
 
 
+def _is_not_of_test(before: Token, token: Token) -> bool:
+    if before.token_type is not TokenType.NOT:
+        return False
+    return token.token_type is TokenType.IS or (before.text == "!" and token.token_type in _TESTS)
+
+
 def _has_directions(before: Token, token: Token) -> bool:
     words = before.text.upper(), token.text.upper()
     return words in _NULLS or (before.token_type in _DIRECTIONS and token.token_type in _DIRECTIONS)
@@ -127,11 +138,12 @@ _NULLS: Final = frozenset({("NULLS", "FIRST"), ("NULLS", "LAST")})
 _ODD_PAIRS: Final[Sequence[tuple[Callable[[Token, Token], bool], str]]] = (
     (_has_no_blank, "a number and a name, or two numbers, without a blank between them"),
     (_has_blank, "a point and a number with a blank between them"),
-    (_lacks_item, "nothing before or after a comma"),
+    (_lacks_item, "nothing before or after a comma, or after a plus"),
     (_is_far_call, "a blank before the parenthesis of a function"),
     (_is_alias_number, "a number as a name"),
     (_is_part_of_name, "a text as a part of a name"),
-    (_is_state, "ISNULL and NOTNULL as operators, which they are not"),
+    (_is_state, _NO_STATE),
+    (_is_not_of_test, "NOT before IS, or `!` where NOT has to be"),
     (_has_directions, "a direction that MySQL does not have"),
 )
 """Pairs of neighbours."""
@@ -155,6 +167,8 @@ def _odd_clauses(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
 def _odd_ends(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     if tokens and tokens[-1].token_type is TokenType.COMMA:
         yield tokens[-1].start, "nothing after a comma"
+    if tokens and tokens[-1].token_type in _STATES:
+        yield tokens[-1].start, _NO_STATE
     if tokens and tokens[0].token_type is TokenType.FROM:
         yield tokens[0].start, "FROM before SELECT"
 
