@@ -447,3 +447,24 @@ _utf8mb4 b'1'
 _utf8mb4`a`
 utf8mb4'a'
 _UTF8MB4'a'
+a BETWEEN 0 7
+a NOT IS TRUE
+a NOT NULL
+a isnull
+a ! BETWEEN 0 AND 7
+a row
+a AS row
+a AS `row`
+a * NOT b
+(a
+CASE WHEN a = 1 2 END
+AS a
+GROUP_CONCAT(ORDER BY a)
+GROUP_CONCAT(a ORDER BY , a)
+GROUP_CONCAT(a SEPARATOR )
+a + INTERVAL 3
+DATE_SUB('2024-01-01', INTERVAL 3)
+b COLLATE utf8mb4_nothing
+b COLLATE utf8mb4_bin
+UPPER(ALL b)
+LEFT(b, ALL 2)

@@ -344,3 +344,20 @@ SELECT d3, CAST(d3 AS CHAR), CONCAT(d3, b), -d3, CONCAT(-d3) FROM {db}.t
 SELECT CONCAT(d3 + d3), CONCAT(d3 * d3), CONCAT(SUM(d3)) FROM {db}.t GROUP BY id
 SELECT ANY_VALUE(a), COUNT(*) FROM {db}.t GROUP BY id
 SELECT ANY_VALUE(a) + 1 FROM {db}.t ORDER BY ANY_VALUE(id)
+SELECT , a FROM {db}.t
+SELECT a ORDER FROM {db}.t
+SELECT a DIV FROM {db}.t
+SELECT a FROM {db}.t ALL WHERE a = 1
+SELECT a FROM {db}.t NULL WHERE a = 1
+SELECT a FROM {db}.t system
+SELECT a FROM {db}.t `system`
+SELECT system.a FROM {db}.t `system`
+SELECT a FROM . {db}.t
++ SELECT a FROM {db}.t
+SELECT * EXCEPT FROM {db}.t
+SELECT a FROM {db}.t * WHERE a = 1
+SELECT a FROM {db}.t x STRAIGHT_JOIN JOIN {db}.t y ON 1
+SELECT a FROM {db}.t WHERE b NOT LIKE 'q%'
+SELECT a FROM {db}.t ORDER BY , a
+WITH rank AS (SELECT a FROM {db}.t) SELECT a FROM rank
+WITH `rank` AS (SELECT a FROM {db}.t) SELECT a FROM `rank`

@@ -3,6 +3,7 @@ Not here: tokens (`lexical_rules.py`), what expressions mean (`conditions/`, `qu
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar
 
 from sqlglot import exp
@@ -11,6 +12,9 @@ from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import TokenType
 
 from strata_cdc.dialects.lexical_rules import NO_FUNCTIONS
+
+# sqlglot warns of what it does not understand; the error that follows says it.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
 class StrictParser(MySQLParser):

@@ -39,6 +39,7 @@ from strata_cdc.dialects.queries.values import (
     decimal,
     name_of,
 )
+from strata_cdc.schema.model.charsets import collation_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -275,6 +276,8 @@ class ExpressionReader:
             self.refuse("only texts have a collation", node)
         name = str(node.expression.name).lower()
         charset = (value.kind.collation or "").partition("_")[0]
+        if collation_named(name) is None:
+            self.refuse(f"there is no collation {name}", node)
         if value.kind.strength is Strength.COLUMN and name.partition("_")[0] != charset:
             self.refuse(f"{name} is no collation of {charset}", node)
         kind = Kind(ValueType.TEXT, collation=name, strength=Strength.EXPLICIT)

@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from strata_cdc.dialects.lexical_rules import odd_token
+from strata_cdc.dialects.reserved_words import reserved_names
 from strata_cdc.dialects.strict_parser import StrictParser
 from strata_cdc.errors import QueryError, one_line
 from strata_cdc.schema.model.types import shown_text
@@ -168,6 +169,11 @@ class StatementText:
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
         self.tree: exp.Query = trees[0]
+        for name in reserved_names(self.tree):
+            raise QueryError(
+                f"{name.name} is a reserved word of MySQL{self._place(name.meta.get('start', 0))}",
+                remedy="A name that is one is written in backticks.",
+            )
 
     def _refuse_ambiguous(self, dialect: type[MySQL]) -> None:
         for match in _AMBIGUOUS.finditer(self.text):
