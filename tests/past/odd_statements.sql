@@ -361,3 +361,4 @@ SELECT a FROM {db}.t WHERE b NOT LIKE 'q%'
 SELECT a FROM {db}.t ORDER BY , a
 WITH rank AS (SELECT a FROM {db}.t) SELECT a FROM rank
 WITH `rank` AS (SELECT a FROM {db}.t) SELECT a FROM `rank`
+SELECT a FROM {db}.t AS

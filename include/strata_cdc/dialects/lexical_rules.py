@@ -231,8 +231,8 @@ _COUNTED: Final = (
 
 
 def _odd_ends(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
-    if tokens and tokens[-1].token_type is TokenType.COMMA:
-        yield tokens[-1].start, "nothing after a comma"
+    if tokens and tokens[-1].token_type in _BEFORE_ITEMS:
+        yield tokens[-1].start, f"nothing after {tokens[-1].text}"
     if tokens and tokens[-1].token_type in _STATES:
         yield tokens[-1].start, _NO_STATE
     for open_, close, what in _COUNTED:
