@@ -341,6 +341,12 @@ def test_a_sink_needs_no_server(tmp_path):
         _ = source.address
 
 
+@pytest.mark.parametrize("kind", ["", 'kind = "mysql"', 'kind = "server"'])
+def test_a_source_is_a_server_unless_it_says_otherwise(tmp_path, kind):
+    source = load_settings(environment(tmp_path, f"{GOOD}{kind}", AIRFLOW_CONN_MYSQL_SHOP=URL)).source("shop")
+    assert source.address.host == "db.example"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -350,7 +356,8 @@ def test_a_sink_needs_no_server(tmp_path):
         (f"{SINK}land_mb_per_second = 5", "sources.s.land_mb_per_second is for a server"),
         (f'{SINK}binary_encoding = "octal"', 'sources.s.binary_encoding is not either "base64" or "hex"'),
         (f'{GOOD}time_zone = "UTC"', "sources.shop.time_zone is for the folder of a TiCDC sink"),
-        (SINK.replace('"ticdc"', '"tidb"'), 'sources.s.kind is not either "server" or "ticdc"'),
+        (SINK.replace('"ticdc"', '"tidb"'), 'sources.s.kind is not either "mysql" or "ticdc"'),
+        ('lake = "l"\n[sources.s]\nkind = "mysql"', "sources.s.connection is missing: the id of the connection"),
     ],
 )
 def test_each_kind_of_source_has_its_settings(tmp_path, text, said):

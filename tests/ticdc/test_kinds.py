@@ -26,7 +26,7 @@ STEPS = (
     "retain",
     "dump --table shop.a",
 )
-SERVER_NOW = 'the settings say that it is a server (`kind = "server"`), and what has landed under this name is of the f'
+SERVER_NOW = 'the settings say that it is a server (`kind = "mysql"`), and what has landed under this name is of the f'
 SINK_NOW = "the settings say that it is the folder of a TiCDC sink"
 
 

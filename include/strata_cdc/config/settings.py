@@ -19,7 +19,7 @@ from strata_cdc.config.connections import connection_as_url
 from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
 from strata_cdc.config.paths import address_beside, is_usable_lake, path_beside, store_beside
-from strata_cdc.config.source_kinds import SERVER, TICDC, BinaryEncoding, SinkText, SourceKind, check_kind, no_server
+from strata_cdc.config.source_kinds import MYSQL, TICDC, BinaryEncoding, SinkText, SourceKind, check_kind, no_server
 from strata_cdc.config.toml_file import key_lines
 from strata_cdc.errors import SettingsError, UnknownSourceError
 from strata_cdc.fields import Mistakes, read_fields
@@ -178,8 +178,8 @@ class SourceSettings(Struct, frozen=True):
     reconcile_pause_ms: _Count = 20
     """How long a comparison waits between two SELECTs (milliseconds)."""
 
-    kind: SourceKind = SERVER
-    """Where the changes come from: a `server` with a binlog, or the folder of a `ticdc` storage sink."""
+    kind: SourceKind = MYSQL
+    """Where the changes come from: a server with a binlog (`mysql`), or the folder of a `ticdc` storage sink."""
     url: _Text | None = None
     """Of `ticdc`: the folder or URL of the sink (`sink-uri` of the changefeed)."""
     null: SinkText | None = None
@@ -572,7 +572,7 @@ def _take_sources(top: dict[str, Any], folder: Path | None, mistakes: Mistakes) 
         _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
         _check_others(good.get("copied_from", ()), top["sources"].keys() - {name}, (*path, "copied_from"), mistakes)
         _check_password(good, path, mistakes)
-        check_kind({**good, **given}, good.get("kind", SERVER), path, mistakes)
+        check_kind({**good, **given}, good.get("kind", MYSQL), path, mistakes)
         if not mistakes:
             settings[name] = SourceSettings(**_beside(folder, good))
     return settings

@@ -12,10 +12,11 @@ from strata_cdc.errors import SourceSettingsError, Usage
 if TYPE_CHECKING:
     from strata_cdc.fields import Mistakes
 
-SERVER: Final = "server"
+MYSQL: Final = "mysql"
+"""A server with a binlog; MariaDB, too: the flavour is found on the server. `"server"` means the same."""
 TICDC: Final = "ticdc"
 
-SourceKind = Annotated[Literal["server", "ticdc"], Meta(description='either "server" or "ticdc"')]
+SourceKind = Annotated[Literal["mysql", "server", "ticdc"], Meta(description='either "mysql" or "ticdc"')]
 BinaryEncoding = Annotated[Literal["base64", "hex"], Meta(description='either "base64" or "hex"')]
 SinkText = Annotated[str, Meta(description="a text, which may be empty")]
 
@@ -78,7 +79,7 @@ def check_kind(given: dict[str, Any], kind: str, path: tuple[str, ...], mistakes
         if key in given:
             other = "a server" if kind == TICDC else f'the folder of a TiCDC sink (`kind = "{TICDC}"`)'
             mistakes.add((*path, key), f"{name}.{key} is for {other}: leave it out")
-    if kind == SERVER and "connection" not in given:
+    if kind != TICDC and "connection" not in given:
         mistakes.add(
             (*path, "connection"), f"{name}.connection is missing: the id of the connection to the server, a text"
         )

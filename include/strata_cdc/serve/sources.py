@@ -7,7 +7,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.config.source_kinds import SERVER
+from strata_cdc.config.source_kinds import TICDC
 from strata_cdc.errors import UnknownSourceError
 from strata_cdc.store.database import find_store
 
@@ -54,7 +54,7 @@ class Sources:
         Raises:
             SettingsError: The settings cannot be read.
         """
-        return self._load().sources[name].kind == SERVER
+        return self._load().sources[name].kind != TICDC
 
     def clock_bound(self) -> int | None:
         """As the settings have it: by how much servers' clocks may differ, microseconds.

@@ -90,7 +90,7 @@ def require_form(folder: Folder, name: SegmentName, form: SegmentForm) -> None:
     """
     if name.form is form:
         return
-    kinds = ('a server (`kind = "server"`)', 'the folder of a TiCDC sink (`kind = "ticdc"`)')
+    kinds = ('a server (`kind = "mysql"`)', 'the folder of a TiCDC sink (`kind = "ticdc"`)')
     configured, landed = kinds if form is SegmentForm.BINLOG else kinds[::-1]
     raise SourceSettingsError(
         f"the settings say that it is {configured}, and what has landed under this name is of {landed}",
