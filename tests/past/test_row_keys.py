@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -122,3 +123,47 @@ def test_equal_numbers_are_one_key(world: PastWorld, capsys: pytest.CaptureFixtu
     for word in ("1.5", "1.5000000", "-0.25", "-.25", "0", "-0.0"):
         assert ops(asked(capsys, "history", "shop.w", "--", word)) == ["insert", "ALTER", "update"]
     assert "is no value of x" in refused(capsys, "history", "shop.w", "1.0000001")
+
+
+KEYS = """CREATE TABLE t (code BINARY(3), ID INT, price DECIMAL(6, 2), n INT, PRIMARY KEY (id, code, price));
+INSERT INTO t VALUES (x'00ff41', 7, 1.5, 1), (x'00ff42', 7, 2.25, 2); UPDATE t SET n = n + 10"""
+
+
+def test_a_key_may_be_json(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(KEYS, "shop")
+    world.publish()
+    world.update()
+    history = asked(capsys, "history", "shop.t", "7", "0x00ff42", "2.25")
+    assert ops(history) == ["insert", "update"]
+    key = json.dumps(history[0]["key"])
+    chosen = ["--source", "shop", "--table", "shop.t", "--key", key]
+    assert asked(capsys, "history", *chosen) == history
+    assert asked(capsys, "blame", *chosen) == asked(capsys, "blame", "shop.t", "7", "0x00ff42", "2.25")
+    assert asked(capsys, "history", "--table", "shop.t", "--", "7", "0x00ff42", "2.25") == history
+    assert asked(capsys, "history", "shop.t", "--key", '{"Id": 7, "price": 2.250, "CODE": "AP9C"}') == history
+    assert asked(capsys, "history", "shop.t", "--key", '[7, "AP9C", "2.25"]') == history
+    assert len(asked(capsys, "history", "--table", "shop.t", "--where", "n > 10")) == 2
+    changed = asked(capsys, "diff", *chosen, "--from", history[0]["gtid"].replace(":", ":1-"))
+    assert [line["kind"] for line in changed] == ["tables", "changed"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("7", 'the key \'7\' has not the columns ID, code, price. Write it as {"ID": "...", "code": '),
+        ('{"id": 7}', "has not the columns ID, code, price"),
+        ("{", "the key '{' is no JSON"),
+        ('{"id": null, "code": "AP9C", "price": 2}', "null is no value of ID, a column of the key"),
+        ('{"id": 7, "code": "0x00f", "price": 2}', "In JSON, bytes are in base64"),
+        ('{"id": "x", "code": "AP9C", "price": 2}', "'x' is no value of ID, which is int"),
+    ],
+)
+def test_json_that_is_no_key(world: PastWorld, capsys: pytest.CaptureFixture[str], key: str, said: str) -> None:
+    world.server.run_sql(KEYS, "shop")
+    world.publish()
+    assert said in refused(capsys, "history", "--table", "shop.t", "--key", key)
+
+
+def test_a_row_needs_a_table_and_one_key(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "which table" in refused(capsys, "history", "--key", '{"id": 7}')
+    assert "the key is there twice" in refused(capsys, "blame", "shop.t", "7", "--key", '{"id": 7}')

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 import strata_cdc
 from strata_cdc.cli.main import run
@@ -112,6 +113,14 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
     assert {name: line["value"] for name, line in lines.items()} == {"id": 5, "name": "it's", "cost": "3.0000", "n": 8}
     assert {name: line["cause"]["seq"] for name, line in lines.items()} == {"id": 6, "name": 9, "cost": 7, "n": 13}
     assert lines["cost"]["given_by"] == "schema"
+    with sa.create_engine(f"sqlite:///{world.folder}/store.db").connect() as store:
+        versions = dict(map(tuple, store.execute(sa.text("SELECT id, ddl FROM schema_version"))))
+    assert versions[lines["cost"]["schema_version"]] == lines["cost"]["cause"]["statement"]
+    for line in lines.values():
+        cause = line["cause"]
+        assert (line["gtid"], line["committed_at"]) == (cause["gtid"], cause["committed_at"])
+        assert (line["binlog_file"], line["binlog_pos"]) == (cause["file"], cause["offset"])
+    assert lines["n"]["schema_version"] == lines["n"]["cause"]["schema_version"]
     assert lines["cost"]["cause"]["statement"] == "ALTER TABLE t MODIFY cost DECIMAL(10, 4), MODIFY n BIGINT"
     then = asked(capsys, "blame", "shop.t", "5", "--at", executed(world).rpartition("-")[0] + "-6")
     assert [(line["column"], line["value"], line["cause"]["seq"]) for line in then] == [

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.past.row_history import HistoryLine
     from strata_cdc.past.rows import BlamedRow, TableDiff
+    from strata_cdc.schema.model.definition import TableName
     from strata_cdc.ticdc.landed_steps import CommitPlaces
 
 
@@ -31,10 +32,20 @@ class RowFormat(StrEnum):
     JSONL = "jsonl"
 
 
-TableText = Annotated[str, typer.Argument(metavar="TABLE", help="The table: database.table.", show_default=False)]
-KeyWords = Annotated[
+Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY]...", help="A value for each column of the key, in its order.", show_default=False),
+    typer.Argument(
+        metavar="TABLE [KEY]...",
+        help="The table as database.table, then a value for each column of the key, in its order.",
+        show_default=False,
+    ),
+]
+TableOption = Annotated[
+    str | None, typer.Option("--table", help="The table; then all words are the key.", show_default=False)
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", help="The key as JSON, as in '{\"id\": 7}', instead of words.", show_default=False),
 ]
 From = Annotated[
     str | None,
@@ -55,10 +66,11 @@ GROUP = typer.Typer(no_args_is_help=True, help="The history of rows, and who cha
 
 
 @GROUP.command()
-def history(
+def history(  # noqa: PLR0913, PLR0917  the options of the command
     context: typer.Context,
-    table: TableText,
-    key: KeyWords = None,
+    words: Words = None,
+    table: TableOption = None,
+    key: KeyOption = None,
     where: Annotated[
         str | None,
         typer.Option(help="Instead of a key: rows that meet this condition of MySQL's SQL.", show_default=False),
@@ -72,13 +84,15 @@ def history(
     from strata_cdc.past.row_texts import history_object
     from strata_cdc.past.rows import PastRows
 
-    if bool(key) == (where is not None):
+    name, values = _row_of(words, table, key)
+    if bool(values or key) == (where is not None):
         raise Usage(
             "which rows: a key, or a condition",
             remedy="`strata row history shop.orders 7`, or `--where \"state = 'new'\"` instead of the key.",
         )
     with PastRows(source_of(source)) as rows:
-        lines = rows.history(table_name(table), key or (), where=where, since=since, until=until)
+        values = values if key is None else rows.words_of_key(name, key, at=until)
+        lines = rows.history(name, values, where=where, since=since, until=until)
         if _is_json(context, format_):
             _write_lines(map(history_object, lines))
         else:
@@ -88,8 +102,9 @@ def history(
 @GROUP.command()
 def blame(
     context: typer.Context,
-    table: TableText,
-    key: KeyWords = None,
+    words: Words = None,
+    table: TableOption = None,
+    key: KeyOption = None,
     source: SourceName = None,
     at: Annotated[
         str | None,
@@ -101,10 +116,11 @@ def blame(
     from strata_cdc.past.row_texts import blame_objects
     from strata_cdc.past.rows import PastRows
 
-    if not key:
+    name, values = _row_of(words, table, key)
+    if not values and key is None:
         raise Usage("which row", remedy="`strata row blame shop.orders 7` names it by its key.")
     with PastRows(source_of(source)) as rows:
-        row = rows.blame(table_name(table), key, at=at)
+        row = rows.blame(name, values if key is None else rows.words_of_key(name, key, at=at), at=at)
     if _is_json(context, format_):
         _write_lines(blame_objects(row))
     else:
@@ -114,8 +130,9 @@ def blame(
 @GROUP.command()
 def diff(
     context: typer.Context,
-    table: TableText,
-    key: KeyWords = None,
+    words: Words = None,
+    table: TableOption = None,
+    key: KeyOption = None,
     source: SourceName = None,
     since: From = None,
     until: To = None,
@@ -125,14 +142,27 @@ def diff(
     from strata_cdc.past.row_texts import diff_objects
     from strata_cdc.past.rows import PastRows
 
+    name, values = _row_of(words, table, key)
     if since is None:
         raise Usage("from which moment", remedy="`--from '2026-02-01 12:00:00'`, or a GTID set.")
     with PastRows(source_of(source)) as rows:
-        differences = rows.diff(table_name(table), key or (), since=since, until=until)
+        values = values if key is None else rows.words_of_key(name, key, at=until)
+        differences = rows.diff(name, values, since=since, until=until)
         if _is_json(context, format_):
             _write_lines(diff_objects(differences))
         else:
             _show_diff(differences)
+
+
+def _row_of(words: list[str] | None, table: str | None, key: str | None) -> tuple[TableName, list[str]]:
+    """The table, and the values of the key that are words."""
+    values = list(words or ())
+    if table is None and not values:
+        raise Usage("which table", remedy="`strata row history shop.orders 7`, or `--table shop.orders`.")
+    name = table_name(values.pop(0) if table is None else table)
+    if key is not None and values:
+        raise Usage(f"the key is there twice: {' '.join(values)}, and {key}", remedy="Leave one of them out.")
+    return name, values
 
 
 def _is_json(context: typer.Context, format_: RowFormat) -> bool:

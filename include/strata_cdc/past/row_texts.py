@@ -46,12 +46,28 @@ def blame_objects(row: BlamedRow) -> Iterator[Line]:
     for blame in row.values:
         line: Line = {"database": row.table.database, "table": row.table.table, "key": row.key}
         line |= {"column": blame.column, "value": blame.value, "given_by": _cause_kind(blame)}
+        line |= _cause_place(blame.cause)
         if blame.cause is not None:
             cause = history_object(blame.cause)
             line["cause"] = {name: cause[name] for name in cause if name not in {"before", "after", "changed"}}
         if blame.doubt is not None:
             line["doubt"] = blame.doubt
         yield line
+
+
+def _cause_place(cause: HistoryChange | HistoryEvent | None) -> Line:
+    """Which transaction gave a value, by the names that change tables have for it; all None if it is not known."""
+    if cause is None:
+        return dict.fromkeys(("gtid", "committed_at", "binlog_file", "binlog_pos", "schema_version"))
+    at = cause if isinstance(cause, HistoryChange) else cause.event
+    span = cause.span if isinstance(cause, HistoryChange) else cause.event.after
+    return {
+        "gtid": at.gtid,
+        "committed_at": _time_text(at.committed_at),
+        "binlog_file": at.binlog_file,
+        "binlog_pos": at.binlog_pos,
+        "schema_version": span and span.version_id,
+    }
 
 
 def diff_objects(diff: TableDiff) -> Iterator[Line]:

@@ -19,6 +19,7 @@ from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.change_filters import ConditionFilter
 from strata_cdc.past.client_statements import ClientStatements
 from strata_cdc.past.key_conversions import conversions_since, is_unknown, steps_by_column, texts_since
+from strata_cdc.past.key_json import words_of_json
 from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.row_blame import Blame, RowBlame
 from strata_cdc.past.row_diff import MomentDifference, MomentRows, column_differences, row_differences
@@ -149,6 +150,17 @@ class PastRows(AbstractContextManager["PastRows"]):
             StrataError: The store does not answer.
         """
         return key_columns_of(self._last(self._timeline(table, None, at))).names
+
+    def words_of_key(self, table: TableName, text: str, *, at: str | None = None) -> list[str]:
+        """The values of a key that is written as JSON (`key_json.py`), for the questions here.
+
+        Raises:
+            Usage: As for `key_columns`; the text has not exactly the columns of the key.
+            StrataError: The store does not answer.
+        """
+        last = self._last(self._timeline(table, None, at))
+        columns = key_columns_of(last).columns_in(last)
+        return words_of_json(text, columns or ())
 
     def blame(self, table: TableName, key: Sequence[str], *, at: str | None = None) -> BlamedRow:
         """What gave each value of a row.
