@@ -39,7 +39,9 @@ class SetColumns(StrEnum):
 
 Gtids = Annotated[
     str | None,
-    typer.Option("--gtid", help="Transactions: a GTID set; of MariaDB, GTIDs with commas.", show_default=False),
+    typer.Option(
+        "--gtid", "--gtid-set", help="Transactions: a GTID set; of MariaDB, GTIDs with commas.", show_default=False
+    ),
 ]
 Since = Annotated[
     str | None,
@@ -47,7 +49,7 @@ Since = Annotated[
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--to", help="Transactions committed at this time (UTC) or earlier.", show_default=False),
+    typer.Option("--to", "--until", help="Transactions committed at this time (UTC) or earlier.", show_default=False),
 ]
 OfTables = Annotated[
     list[str] | None,

@@ -11,8 +11,10 @@ import pymysql
 import pytest
 
 from strata_cdc.cli.main import run
+from strata_cdc.clock import from_micros
 from strata_cdc.errors import PastUnknownError, StrataError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.dump.dump_table import DumpSettings
 from strata_cdc.mirrors.dump.dump_tables import dump_tables
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
@@ -539,6 +541,11 @@ def test_the_command_prints_and_counts(
     assert world.rows("t") == before
     assert run(["redo", "--table", "shop.t", "--gtid", gtids.text, "--format", "jsonl", "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out)["tables"] == {"shop.t": {"update": 3}}
+    assert run(["undo", "--source", "shop", "--gtid-set", gtids.text, "--dry-run"]) == 0
+    assert "shop.t: 3 UPDATE" in capsys.readouterr().out
+    committed = f"{from_micros(LandedStream.open(world.lake, 'shop').clock):%Y-%m-%d %H:%M:%S.%f}"
+    assert run(["undo", "--source", "shop", "--from", committed, "--until", committed, "--dry-run"]) == 0
+    assert "shop.t: 3 UPDATE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
