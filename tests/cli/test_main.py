@@ -91,6 +91,8 @@ def test_the_version_and_wrong_words_are_one_line(capsys):
             "--table shop.orders`; `strata quarantine show -h` shows what there is.\n",
         ),
         (["nothing"], "strata: no such command 'nothing'. `strata -h` shows what there is.\n"),
+        ([], "strata: a command is missing. `strata -h` shows what there is.\n"),
+        (["schema"], "strata: a command is missing. `strata schema -h` shows what there is.\n"),
     ):
         assert command.run(words) == 2
         assert capsys.readouterr().err == said
@@ -130,3 +132,8 @@ def test_streams_that_are_closed(words, code):
     program = Path(sys.executable).with_name("strata")
     done = subprocess.run(["sh", "-c", f"{program} {words}"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_options_of_a_mirror_command_come_after_it(capsys):
+    assert command.run(["mirror", "--source", "shop", "list"]) == 2
+    assert "`strata mirror list --source ... --table ...`" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_the_settings_turn_it_off(shop: Shop, capsys: pytest.CaptureFixture[str]
     assert "to be read again: shop.t" in capsys.readouterr().out
     assert run(["dump"]) == 0
     assert shop.waiting(capsys) == [], "a dump by hand ends it, too"
-    assert run(["mirror", "update"]) == 0
+    assert run(["mirror"]) == 0
     shop.assert_equal("t")
 
 

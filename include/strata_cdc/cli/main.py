@@ -150,7 +150,8 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
             raise
         return _end_without_output(ended.__context__, as_json=as_json)
     except _refusal_of_typer() as error:
-        message = error.format_message().removesuffix(".")
+        # Typer has shown the help, and says nothing more, where only a command is missing.
+        message = error.format_message().removesuffix(".") or "a command is missing"
         wrong = Usage(message[:1].lower() + message[1:], remedy=_remedy_of(error, " ".join(["strata", *named])))
         return _refuse(wrong, as_json=as_json)
     return outcome if isinstance(outcome, int) else 0

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.store.read_again import TableToRead
 
-GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server.")
+GROUP = typer.Typer(invoke_without_command=True)
+
+
+@GROUP.callback()
+def mirror(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
+    """Tables as they are on the server. Without a command, it does what `update` does."""
+    name = context.invoked_subcommand
+    if name is None:
+        update(context, source, table)
+    elif source is not None or table:
+        raise Usage("an option of a command comes after it", remedy=f"`strata mirror {name} --source ... --table ...`.")
 
 
 @GROUP.command()
