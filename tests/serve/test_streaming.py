@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import psutil
@@ -481,6 +482,33 @@ def test_tokens_are_compared_and_merged(address):
         assert described["/api/streams/{source}"]["get"]["responses"].keys() >= {"200", "400", "410", "503"}
         for path in ("openapi.json", "api/tokens/show", "api/tokens/compare", "api/tokens/merge"):
             assert client.get(f"{address}/{path}", headers={"Authorization": ""}).status_code == 401
+
+
+def test_short_addresses_answer_the_same(address):
+    token = to_text(of_executed("s", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"))
+    table = {"source": "s", "database": "d", "table": "t"}
+    pairs = [
+        ("stream?source=s&from=beginning&until=landed", "api/streams/s?from=beginning&until=landed"),
+        (f"token/show?token={token}", f"api/tokens/show?token={token}"),
+        (f"token/compare?a={token}&b={token}", f"api/tokens/compare?a={token}&b={token}"),
+        (f"token/merge?token={token}", f"api/tokens/merge?token={token}"),
+        (f"schema/show?{urlencode(table)}", f"api/schema?{urlencode(table)}"),
+        (f"schema/history?{urlencode(table)}", f"api/history?{urlencode(table)}"),
+    ]
+    with httpx.Client(base_url=f"{address}/", trust_env=False, timeout=PATIENCE_SECONDS, headers=HEADERS) as client:
+        for short, listed in pairs:
+            answer = client.get(short)
+            assert (answer.status_code, answer.content) == (200, client.get(listed).content)
+            assert client.get(short, headers={"Authorization": ""}).status_code == 401
+        for wrong, said in (
+            ("stream?from=now", "the parameter 'source' is missing"),
+            ("stream?source=s&tables=d.t", "a stream has no parameter 'tables'"),
+            ("stream?source=none", "there is no source 'none'"),
+            ("schema/show?source=s", "the parameter 'database' is missing"),
+            ("token/compare?a=x", "the parameter 'b' is missing"),
+        ):
+            answer = client.get(wrong, headers={"Accept": "text/html"})
+            assert said in answer.json()["message"]
 
 
 class Odd(World):

@@ -152,6 +152,12 @@ def make_app(
     return app
 
 
+def _is_for_programs(request: Request) -> bool:
+    """Whether an address answers in JSON, also if it refuses, whatever the client accepts."""
+    path = request.url.path
+    return path.endswith("/stream") or any(part in path for part in ("/api/", "/schema/", "/token/"))
+
+
 def _store(sources: Sources, source: str) -> sa.Engine:
     engine = sources.store(source)
     if engine is None or SchemaStore(engine).position(source) is None:
@@ -248,7 +254,7 @@ class _Pages:
     def _refused(self, request: Request, error: StrataError, status: int, **more: Any) -> HTMLResponse | JSONResponse:
         accepted = request.headers.get("accept", "")
         wants_json = "application/json" in accepted and "text/html" not in accepted
-        if wants_json or "/api/" in request.url.path:
+        if wants_json or _is_for_programs(request):
             return JSONResponse(to_plain(error.facts()) | more, status)
         return self._show("error.html", status, error=error)
 
@@ -261,7 +267,7 @@ class _Pages:
 
     async def refuse_request(self, request: Request, error: HTTPException) -> Any:
         """Who must not read, or asks for what is not there: a page for a browser, JSON for programs."""
-        if "/api/" in request.url.path or "text/html" not in request.headers.get("accept", ""):
+        if _is_for_programs(request) or "text/html" not in request.headers.get("accept", ""):
             return await http_exception_handler(request, error)
         answer = self._show("error.html", error.status_code, error=Usage(str(error.detail)))
         answer.headers.update(error.headers or {})
@@ -385,6 +391,8 @@ class _Answers:
             ("/api/verdict", self.verdict, "checks"),
         ):
             app.add_api_route(path, endpoint, tags=[tag], dependencies=[Depends(refuse_repeated)])
+        for path, endpoint in (("/schema/show", self.schema), ("/schema/history", self.history)):
+            app.add_api_route(path, endpoint, include_in_schema=False, dependencies=[Depends(refuse_repeated)])
 
     def sources(self) -> JSONResponse:
         """Names of the sources."""

@@ -76,12 +76,13 @@ def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> Op
     """Adds the routes; the application's guard runs before them, too. Returns what ends the streams."""
     open_streams = OpenStreams()
     _Streams(sources, limits, open_streams).add_to(app)
-    for path, endpoint in (
-        ("/api/tokens/show", show_token),
-        ("/api/tokens/compare", _Comparing(sources).compare_tokens),
-        ("/api/tokens/merge", merge_tokens),
+    for name, endpoint in (
+        ("show", show_token),
+        ("compare", _Comparing(sources).compare_tokens),
+        ("merge", merge_tokens),
     ):
-        app.add_api_route(path, endpoint, tags=["tokens"])
+        app.add_api_route(f"/api/tokens/{name}", endpoint, tags=["tokens"])
+        app.add_api_route(f"/token/{name}", endpoint, include_in_schema=False)
     app.add_api_route("/api/tokens/merge", merge_many, methods=["POST"], tags=["tokens"])
     return open_streams
 
@@ -93,9 +94,10 @@ def refuse_unknown(request: Request) -> None:
         Usage: A stream has no such parameter, or takes it once.
     """
     names = [name for name, _ in request.query_params.multi_items()]
+    parameters = _PARAMETERS if "source" in request.path_params else ("source", *_PARAMETERS)
     for name in names:
-        if name not in _PARAMETERS:
-            raise Usage(f"a stream has no parameter {name!r}", remedy=f"It has {', '.join(_PARAMETERS)}.")
+        if name not in parameters:
+            raise Usage(f"a stream has no parameter {name!r}", remedy=f"It has {', '.join(parameters)}.")
         if name != "table" and names.count(name) > 1:
             raise Usage(f"the parameter {name!r} is given more than once")
 
@@ -106,14 +108,16 @@ class _Streams:
         self._shared: dict[str, SharedSource] = {}
 
     def add_to(self, app: FastAPI) -> None:
-        app.add_api_route(
-            "/api/streams/{source}",
-            self.stream,
-            tags=["streams"],
-            responses=_STREAM_ANSWERS,
-            response_class=Response,
-            dependencies=[Depends(refuse_unknown)],
-        )
+        for path, is_listed in (("/api/streams/{source}", True), ("/stream", False)):
+            app.add_api_route(
+                path,
+                self.stream,
+                tags=["streams"],
+                responses=_STREAM_ANSWERS,
+                response_class=Response,
+                include_in_schema=is_listed,
+                dependencies=[Depends(refuse_unknown)],
+            )
 
     async def stream(
         self,
