@@ -357,13 +357,13 @@ def test_the_command_line(life, files, tmp_path, capsys):
     assert run(["track", *files, *where]) == 0
     capsys.readouterr()
     for number, (executed, position, _, tables) in enumerate(life[1]):
-        for option in (["--gtid-set", executed], ["--position", str(position)]):
+        for option in (["--gtid-set", executed], ["--position", str(position)], ["--position", executed]):
             assert run(["schema", "show", *where, *option, "--format", "jsonl"]) == 0
             lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
             assert {line["table"]: [column["name"] for column in line["columns"]] for line in lines} == {
                 table: [column[0] for column in columns] for table, columns in tables.items()
             }
-            if option[0] == "--gtid-set" or STEPS[number].startswith(("CREATE", "ALTER", "RENAME", "DROP")):
+            if option[1] == executed or STEPS[number].startswith(("CREATE", "ALTER", "RENAME", "DROP")):
                 assert all(line["gtid_executed"] == executed for line in lines)
     assert run(["schema", "history", *where, "--format", "jsonl"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -18,13 +18,12 @@ from strata_cdc.config.settings import load_settings
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.errors import UnknownSourceError, Usage
-from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import COMMIT_STEP, CommitStep
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.answers.lines import written_time
-from strata_cdc.schema.answers.positions import at_time, position_of
+from strata_cdc.schema.answers.positions import at_time, log_position_of, position_of
 from strata_cdc.schema.history.historian import Gap, History
-from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq
+from strata_cdc.schema.history.stream_positions import AtGtidSet, AtSeq
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +109,10 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     source: _Source = None,
     store: _Store = None,
     gtid_set: Annotated[str | None, typer.Option(help="A GTID set: after exactly these transactions.")] = None,
-    position: Annotated[str | None, typer.Option(help="FILE:OFFSET: after all events that start before it.")] = None,
+    position: Annotated[
+        str | None,
+        typer.Option(help="FILE:OFFSET: after all events that start before it; or as --gtid-set, of any server."),
+    ] = None,
     time: Annotated[
         str | None, typer.Option(help="After the transactions committed before it (ISO 8601, UTC).")
     ] = None,
@@ -236,7 +238,7 @@ def _position(history: History, gtid_set: str | None, position: str | None, time
     if gtid_set is not None:
         return AtGtidSet(parse_executed(gtid_set))
     if position is not None:
-        return AtBinlog(BinlogPosition.parse(position))
+        return log_position_of(position)
     if time is not None:
         return _tell_end(history, at_time(history, time))
     return AtSeq(history.tracked.seq)
