@@ -130,7 +130,10 @@ def test_step_by_step_gives_the_same(lake, capsys):
     assert run(["plan", "--json"]) == 0
     planned = json.loads(capsys.readouterr().out)["run"]
     assert planned.split("-")[2:4] == ["shop", "rows"]
-    for step in ("decode", "check", "publish"):
+    assert run(["decode", planned]) == 0
+    engine = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(" engine "))
+    assert engine.split(None, 1)[1] == "local (1 MB of binlog; local_mb is 1,024)"
+    for step in ("check", "publish"):
         assert run([step, planned]) == 0, step
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
     assert run(["plan", "--json"]) == 0

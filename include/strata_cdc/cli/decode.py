@@ -20,6 +20,7 @@ from strata_cdc.config.settings import STORE_DATABASE
 from strata_cdc.counted import counted
 from strata_cdc.errors import LakeUnavailableError, Usage
 from strata_cdc.runs.run_name import RunName
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,7 +184,9 @@ def _decode_run(run: str, source: str | None, engine: Engine | None, master: str
     with StepLines(shown=not as_json) as lines:
         lines.begin("decode")
         report = EngineSteps(configured, engine, master, lines.decoded).decode(run)
-    print_report(report, as_json=as_json)
+    # For people, the engine and the reason are one text.
+    shown = to_plain(report) | {"engine": None if report.engine is None else str(report.engine)}
+    print_report(report if as_json else shown, as_json=as_json)
 
 
 def _chosen(steps: Iterator[FileStep], where: str | None) -> Iterator[FileStep]:
