@@ -136,4 +136,4 @@ def test_streams_that_are_closed(words, code):
 
 def test_options_of_a_mirror_command_come_after_it(capsys):
     assert command.run(["mirror", "--source", "shop", "list"]) == 2
-    assert "`strata mirror list --source ... --table ...`" in capsys.readouterr().err
+    assert "--source and --table come after the command. Write `list` first" in capsys.readouterr().err

@@ -96,3 +96,20 @@ def test_behind_what_may_have_been_ddl_no_schema_is_guessed(records, tmp_path):
         assert len(physical) == len(whole)
         fewer += len(rows) < len(whole)
     assert fewer
+
+
+def test_a_file_whose_tables_were_made_before_it_needs_a_baseline(tmp_path, capsys):
+    binlog = Binlog()
+    binlog.previous(f"{SERVER}:1-6")
+    binlog.insert(7, [1])
+    path = tmp_path / "binlog.000002"
+    path.write_bytes(binlog.data)
+    assert decode(path, tmp_path / "rows.jsonl", "--json") == (1, [])
+    error = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (error["error"], error["table"]) == ("SchemaGapError", "d.t")
+    assert "`--baseline FILE.sql`" in error["remedy"]
+    assert "snapshot" not in error["remedy"]
+    baseline = tmp_path / "before.sql"
+    baseline.write_text("CREATE DATABASE d; CREATE TABLE d.t (a INT);")
+    code, [row] = decode(path, tmp_path / "rows.jsonl", "--baseline", str(baseline))
+    assert (code, row["after"]) == (0, {"a": 1})

@@ -41,7 +41,9 @@ def mirror(context: typer.Context, source: SourceName = None, table: Tables = No
     if name is None:
         update(context, source, table)
     elif source is not None or table:
-        raise Usage("an option of a command comes after it", remedy=f"`strata mirror {name} --source ... --table ...`.")
+        raise Usage(
+            "--source and --table come after the command", remedy=f"Write `{name}` first, and then its options."
+        )
 
 
 @GROUP.command()

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.model.definition import TableName
 
+
+_REMEDY_WITHOUT_STORE: Final = (
+    "Say what there was before the first file, `--baseline FILE.sql`, as `mysqldump --no-data` writes it; or take the "
+    "versions of a store that knows the table, `--source NAME --store URL`."
+)
 
 FileStep = Decoded | Damage | Repeat | UndecidedRows
 """What decoding gives: rows, and why others are excluded."""
@@ -161,7 +166,13 @@ def decode_files(
     versions: dict[tuple[TableName, int], TableVersion] = {}
 
     def lookup(table: TableName, seq: int) -> TableVersion:
-        version = history.at(table, AtSeq(seq))
+        try:
+            version = history.at(table, AtSeq(seq))
+        except SchemaGapError as error:
+            if isinstance(store, MemoryStore):
+                # Of files alone, there is no source that could have a snapshot.
+                error.remedy = _REMEDY_WITHOUT_STORE
+            raise
         key = (table, version.version_id)
         if key not in versions:
             near = partial(history.neighbours, *key)
