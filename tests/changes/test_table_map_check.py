@@ -62,6 +62,14 @@ def test_the_right_version_agrees(written):
     assert [change["op"] for change in changes(path, {name: definition})] == ["insert", "delete"]
 
 
+def test_the_length_of_a_varchar_in_the_log_is_in_bytes(written):
+    name, definition, path, other = written
+    longer = tuple(_column("c", "varchar(80)") if each.name == "c" else each for each in definition.columns)
+    found = steps(path, {name: replace(definition, columns=longer), other: OTHER})
+    aside = next(step for step in found if isinstance(step, QuarantinedRows))
+    assert "column c is varchar(80) in the schema and VARCHAR of 80 bytes in the TABLE_MAP" in aside.error.message
+
+
 @pytest.mark.parametrize(("column", "kind"), [(name, kind) for name, kinds in WRONG.items() for kind in kinds])
 def test_any_other_type_is_noticed(written, column, kind):
     name, definition, path, other = written

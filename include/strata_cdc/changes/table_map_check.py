@@ -133,6 +133,9 @@ def _describe(code: int, metadata: int) -> str:
         name = f"type {code}"
     if code == FieldType.NEWDECIMAL:
         return f"DECIMAL({metadata >> 8},{metadata & 0xFF})"
+    if code == FieldType.VARCHAR:
+        # Not characters, of which `varchar(20)` in a version has so many.
+        return f"VARCHAR of {metadata} bytes"
     return f"{name}({metadata})" if metadata else name
 
 
