@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bench.timing import python, quietly
 from scripts.mysql import program
 from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
-from strata_cdc.changes.select.rows import select_rows
+from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.mirrors.dump.folder import DumpFolder
 from strata_cdc.mirrors.dump.manifest import Manifest
@@ -78,10 +78,10 @@ def measure(url: str, table: str, what: str, folder: str) -> None:
     definition = dict(LiveSchema(open_connection(address, autocommit=True)).tables())[name]
     connection = open_connection(address, autocommit=True)
     prepare_session(connection)
-    sum(1 for _ in select_rows(connection, name, definition, "LIMIT 100"))
+    sum(1 for _ in SelectedRows(connection, ServerSelect(name, definition, "LIMIT 100")))
     begin = time.perf_counter()
     if what == "select":
-        sent = sum(batch.nbytes for batch in select_rows(connection, name, definition))
+        sent = sum(batch.nbytes for batch in SelectedRows(connection, ServerSelect(name, definition)))
     else:
         kept = DumpFolder(f"{folder}/lake", "bench", name)
         reader = TableReader(

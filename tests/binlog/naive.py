@@ -6,15 +6,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES, EventType
 from strata_cdc.binlog.bytes.format import FormatDescription
 from strata_cdc.binlog.bytes.frames import index_events, index_payload
 from strata_cdc.binlog.bytes.payload import PayloadHeader, read_payload
-from strata_cdc.binlog.events.cell_widths import CellWidths, count_rows
+from strata_cdc.binlog.events.cell_widths import CellWidths
 from strata_cdc.binlog.events.model import GtidEvent, Query, TableMap, XaPrepare, Xid
 from strata_cdc.binlog.events.parse import OtherEvent, parse_event
+from strata_cdc.binlog.kernels.status import DONE
+from strata_cdc.binlog.kernels.widths import PRESENT_COLUMNS, count_image_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from strata_cdc.binlog.bytes.files import BinlogFile
+
+ROWS_V2_EVENTS = frozenset(
+    {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, EventType.PARTIAL_UPDATE_ROWS}
+)
 
 
 @dataclass
@@ -87,3 +98,26 @@ def _take_payload(current: Naive, binlog: BinlogFile, position: int, length: int
         for at, size in zip(index.positions.tolist(), index.lengths.tolist(), strict=True):
             current.take(chunk.buffer, at, size, inner, position)
     return True
+
+
+def count_rows(
+    buffer: NDArray[np.uint8], begin: int, end: int, event_type: int, widths: CellWidths, form: FormatDescription
+) -> int:
+    """How many rows a row event changes; an update counts once.
+
+    Args:
+        begin: Offset of the event's header.
+        end: Offset after the event, its checksum included if `form` has one.
+        form: Of the file; of inner events of a payload, without checksum.
+    """
+    end -= CHECKSUM_BYTES if form.has_checksum else 0
+    post_header = form.header_lengths[event_type - 1] if event_type <= len(form.header_lengths) else 0
+    body = begin + HEADER_BYTES + (post_header or (10 if event_type in ROWS_V2_EVENTS else 8))
+    if event_type in ROWS_V2_EVENTS and body <= end:
+        # The last two bytes of the post-header count the extra data, themselves included (5.6, log_event.h).
+        body += max(int(buffer[body - 2]) | int(buffer[body - 1]) << 8, 2) - 2
+    assert body <= end
+    present = np.empty(PRESENT_COLUMNS, np.int64)
+    status, rows = count_image_rows(buffer, body, end, widths.widths, widths.json_columns, event_type, present)
+    assert status == DONE
+    return int(rows)

@@ -10,7 +10,7 @@ import pytest
 from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.changes.select.keys import select_key
-from strata_cdc.changes.select.rows import SelectedRows, ServerSelect, select_rows
+from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import SchemaMismatchError, UndecodableTextError
 from strata_cdc.schema.live.engine import LiveSchema
@@ -47,7 +47,7 @@ def definitions_of(server, database):
 
 
 def selected(connection, name, definition, tail="ORDER BY id"):
-    batches = list(select_rows(connection, name, definition, tail))
+    batches = list(SelectedRows(connection, ServerSelect(name, definition, tail)))
     for batch in batches:
         batch.validate(full=True)
     return pa.Table.from_batches(batches) if batches else None
@@ -198,7 +198,8 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
     definition = definitions_of(mysql_server, live.database)[table]
     key = select_key(definition)
     connection = connected(mysql_server)
-    whole = pa.Table.from_batches(list(select_rows(connection, table, definition, f"{key.hint()} {key.order}")))
+    everything = ServerSelect(table, definition, f"{key.hint()} {key.order}")
+    whole = pa.Table.from_batches(list(SelectedRows(connection, everything)))
     found, border, borders = [], (), []
     for _ in range(whole.num_rows + 1):
         where = f"WHERE {key.after(border)}" if border else ""
@@ -211,7 +212,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
         borders.append(border)
         found += batches
         between = " AND ".join(filter(None, [key.after(before), key.up_to(border)]))
-        [again] = select_rows(connection, table, definition, f"WHERE {between}")
+        [again] = SelectedRows(connection, ServerSelect(table, definition, f"WHERE {between}"))
         assert again.equals(batches[0])
     assert pa.Table.from_batches(found).equals(whole)
     if name in ("enum", "set"):

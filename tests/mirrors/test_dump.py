@@ -19,7 +19,7 @@ import pytest
 from msgspec import structs
 
 from strata_cdc.binlog.protocol.connection import open_connection
-from strata_cdc.changes.select.rows import select_rows
+from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError, SchemaGapError, SourceUnavailableError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
@@ -168,7 +168,8 @@ def selected(world, table):
     definition = dict(LiveSchema(connection).tables())[name]
     connection = open_connection(world.source.address, autocommit=True)
     prepare_session(connection)
-    batches = list(select_rows(connection, name, definition, field_names=state_schema(definition).names))
+    wanted = ServerSelect(name, definition, field_names=tuple(state_schema(definition).names))
+    batches = list(SelectedRows(connection, wanted))
     return pa.Table.from_batches(batches, schema=state_schema(definition))
 
 

@@ -21,15 +21,15 @@ from strata_cdc.runs.run_folder import (
     read_verdicts,
     write_decoded,
 )
-from strata_cdc.runs.verdict import IntervalVerdict, Severity
+from strata_cdc.runs.verdict import Severity
 from strata_cdc.tables.layout import table_url
-from strata_cdc.tables.quarantine import quarantined
 from strata_cdc.values import to_plain
 from tests.published import published_tables
 from tests.publishing import publish_staged
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.spark_session import spark
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, changes, inserts, stage
+from tests.tables.quarantined import quarantined
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 __all__ = ["spark"]
@@ -48,7 +48,7 @@ def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path)
     assert complete_docs(folder) == str(index)
     assert "shop.orders 20261121T033000.000000Z, version 1" in index.read_text()
     assert read_verdicts(folder)[INTERVAL].passed
-    assert quarantined(str(tmp_path), SOURCE, IntervalVerdict) == {}
+    assert quarantined(tmp_path, SOURCE) == {}
     publish_staged(str(tmp_path), SOURCE, RUN)
     # A column comes in a later interval; readers that merge schemas see both.
     later = {**FIELDS, "city": pa.string()}
@@ -76,7 +76,7 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     with pytest.raises(ChecksFailedError):
         publish_staged(str(tmp_path), SOURCE, RUN).raise_if_withheld()
     assert published_tables(str(tmp_path), SOURCE) == []
-    ((where, reason),) = quarantined(str(tmp_path), SOURCE, IntervalVerdict).items()
+    ((where, reason),) = quarantined(tmp_path, SOURCE).items()
     assert (reason.run, reason.verdict) == (RUN, read_verdicts(folder)[INTERVAL])
     (kept,) = reason.files
     assert kept.url.startswith(where)
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_what_was_decoded_fails(content: bytes | None, spark:
     assert "decode the run again" in failure.message
     assert staged.url in failure.message
     # It is nobody's row, so there is nothing to keep of it.
-    assert quarantined(str(tmp_path), SOURCE, IntervalVerdict) == {}
+    assert quarantined(tmp_path, SOURCE) == {}
 
 
 def test_rows_that_a_truncate_removed_are_a_warning(spark: Any, tmp_path: Path) -> None:

@@ -19,15 +19,14 @@ from strata_cdc.quality.check_step.data_docs import complete_docs
 from strata_cdc.quality.check_step.progress import CheckProgress
 from strata_cdc.runs.run_folder import DecodedRun, read_decoded, read_plan, read_verdicts, write_decoded, write_plan
 from strata_cdc.runs.run_past import EarlierTable, RunPast, write_past
-from strata_cdc.runs.verdict import IntervalVerdict
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.verdicts import VerdictOutcome
-from strata_cdc.tables.quarantine import quarantined
 from tests.interposed import interposed
 from tests.published import published_tables
 from tests.publishing import publication_of, publish_staged
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.tables.changes import INTERVAL, SOURCE, inserts, stage
+from tests.tables.quarantined import quarantined
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +40,7 @@ def test_any_lake_is_judged(lake: str) -> None:
     folder = write_run(lake, [{"id": 1, "status": "new"}, {"id": 2, "status": "lost"}])
     assert checked(lake).errors == 1
     assert folder.folder("docs").exists("index.html")
-    assert len(quarantined(lake, SOURCE, IntervalVerdict)) == 1
+    assert len(quarantined(lake, SOURCE)) == 1
     folder = write_run(lake, [{"id": 1, "status": "new"}])
     checked(lake).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed

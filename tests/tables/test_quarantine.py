@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from strata_cdc.errors import DamagedFileError, StoreFormatError
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict
 from strata_cdc.tables.pinned import read_pinned
-from strata_cdc.tables.quarantine import REASON, Reason, put_in_quarantine, quarantined
+from strata_cdc.tables.quarantine import REASON, Reason, put_in_quarantine
 from tests.tables.changes import INTERVAL, SOURCE
+from tests.tables.quarantined import quarantined
 from tests.tables.test_pinned import staged_in
 
 NULL = Failure("shop.orders", "expect_column_values_to_not_be_null", "id", Severity.ERROR, "id is NULL", 2)
@@ -24,12 +25,8 @@ def folder(tmp_path: Path) -> Path:
     return Path(put_in_quarantine(str(tmp_path), SOURCE, "r", INTERVAL, staged_in(tmp_path), VERDICT))
 
 
-def reasons(lake: Path) -> dict[str, Reason[IntervalVerdict]]:
-    return quarantined(str(lake), SOURCE, IntervalVerdict)
-
-
 def test_what_was_put_there_comes_back(folder: Path, tmp_path: Path) -> None:
-    ((where, reason),) = reasons(tmp_path).items()
+    ((where, reason),) = quarantined(tmp_path, SOURCE).items()
     assert where == str(folder)
     staged = staged_in(tmp_path)
     assert reason == Reason(SOURCE, "r", VERDICT, reason.files)
@@ -41,11 +38,11 @@ def test_a_reason_of_the_first_form_opens_and_a_file_without_its_digest_is_not_t
     folder: Path, tmp_path: Path
 ) -> None:
     stored = json.loads((folder / REASON).read_text())
-    for listed, file in zip(stored["files"], next(iter(reasons(tmp_path).values())).files, strict=True):
+    for listed, file in zip(stored["files"], next(iter(quarantined(tmp_path, SOURCE).values())).files, strict=True):
         listed["stats"] = file.statistics
     del stored["format"], stored["files"][0]["digest"]
     (folder / REASON).write_text(json.dumps(stored))
-    (reason,) = reasons(tmp_path).values()
+    (reason,) = quarantined(tmp_path, SOURCE).values()
     assert reason.verdict == VERDICT
     assert read_pinned(reason.files[1])
     with pytest.raises(DamagedFileError, match="has other bytes"):
@@ -59,4 +56,4 @@ def test_a_reason_of_the_first_form_opens_and_a_file_without_its_digest_is_not_t
 def test_another_file_is_refused(content: str, error: type[Exception], folder: Path, tmp_path: Path) -> None:
     (folder / REASON).write_text(content)
     with pytest.raises(error, match=REASON):
-        reasons(tmp_path)
+        quarantined(tmp_path, SOURCE)

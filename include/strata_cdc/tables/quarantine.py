@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.files.storage import file_times, list_files, read_file, write_file
+from strata_cdc.files.storage import file_times, read_file, write_file
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.tables.layout import interval_key, interval_of_key, name_of_path, path_name
 from strata_cdc.tables.pinned import read_pinned
@@ -109,25 +109,6 @@ def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
         QuarantineFolder(folder, interval_of_key(folder.split("/")[-2]), frozenset(tables[folder]), changed[folder])
         for folder in sorted(changed)
     ]
-
-
-def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Reason[Verdict]]:
-    """By folder, the reasons of everything in quarantine for a source, in order of interval and run.
-
-    Args:
-        verdict: The type of the verdict in a reason.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-        DamagedFileError: A reason is not complete.
-        StoreFormatError: A newer version of Strata wrote one.
-    """
-    reasons = {}
-    for url in list_files(_root(lake, source)):
-        content = read_file(url) if url.endswith(f"/{REASON}") else None
-        if content is not None:
-            reasons[url.rpartition("/")[0]] = _read_reason(content, url, verdict)
-    return reasons
 
 
 def read_reason(folder: str, verdict: type[Verdict]) -> Reason[Verdict] | None:

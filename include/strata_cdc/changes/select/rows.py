@@ -30,7 +30,7 @@ from strata_cdc.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from strata_cdc.binlog.kernels.arrays import Bytes, Cells
     from strata_cdc.binlog.protocol.client import Client
@@ -59,21 +59,6 @@ class ServerSelect(Struct, frozen=True):
     """Names of the columns in the batches; if empty, those of the table."""
     verbatim: Mapping[str, str] = {}
     """From columns with values that may fit no Arrow type to the name of a column with the texts of such values."""
-
-
-def select_rows(
-    connection: Client, name: TableName, definition: TableDefinition, tail: str = "", field_names: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, or of the part that `tail` chooses, in batches; see `SelectedRows`.
-
-    The session must have been prepared (`statement.prepare_session`).
-
-    Raises:
-        pymysql.err.MySQLError: The server refuses, or goes away.
-        SchemaMismatchError: The table has other columns than the definition says.
-        UndecodableTextError: A value is not text in its column's charset.
-    """
-    return iter(SelectedRows(connection, ServerSelect(name, definition, tail, field_names=tuple(field_names))))
 
 
 class SelectedRows:
