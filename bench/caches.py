@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 
@@ -29,6 +29,7 @@ from tests.streams.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata_cdc.config.settings import Source
     from strata_cdc.position.port import Executed
 
 _SHAPES = Shapes.of("s", [Shape("order", {"d.t": ("a",)})])
@@ -109,7 +110,8 @@ def delay(redis: RedisServer, seconds: float) -> None:
         world.track()
         acknowledged: list[tuple[float, Executed]] = []
         follower = Invalidator(
-            world,
+            # It has all that a stream asks of a source.
+            cast("Source", world),
             CacheServer(redis.url, "d"),
             _SHAPES,
             on_acknowledged=lambda found: acknowledged.append((time.time(), found)),

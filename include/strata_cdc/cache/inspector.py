@@ -20,10 +20,10 @@ from strata_cdc.streams.stream import ChangeStream
 if TYPE_CHECKING:
     from strata_cdc.cache.server import CacheServer
     from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.config.settings import Source
     from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Gtid
     from strata_cdc.streams.events import StreamTransaction
-    from strata_cdc.streams.request import StreamedSource
 
 _SHOWN: Final = 5
 
@@ -76,7 +76,7 @@ class _Changes:
 class Inspector:
     """Looks at one cache."""
 
-    def __init__(self, source: StreamedSource, cache: CacheServer, shapes: Shapes) -> None:
+    def __init__(self, source: Source, cache: CacheServer, shapes: Shapes) -> None:
         """Takes the source, the cache, and the shapes as its invalidator has them."""
         self._source, self._cache, self._shapes = source, cache, shapes
         self._held: dict[str, Executed] = {}

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from strata_cdc.cache.server import CacheState
     from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.config.settings import Source
     from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Gtid
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.position.token import Token
     from strata_cdc.streams.events import Event
     from strata_cdc.streams.positions import Bound
-    from strata_cdc.streams.request import StreamedSource
 
 MARK_MILLISECONDS: Final = 60_000
 _FIRST_PAUSE_SECONDS: Final = 0.2
@@ -86,7 +86,7 @@ class Invalidator:
 
     def __init__(
         self,
-        source: StreamedSource,
+        source: Source,
         cache: CacheServer,
         shapes: Shapes,
         *,

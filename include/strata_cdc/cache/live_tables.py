@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.cache.shapes import Shapes
-    from strata_cdc.streams.request import StreamedSource
+    from strata_cdc.config.settings import Source
 
 _ACTIONS: Final = ("CASCADE", "SET NULL", "SET DEFAULT")
 _REFERENCES: Final = re.compile(r"\breferences\b", re.IGNORECASE)
@@ -153,7 +153,7 @@ def _members(created: str, database: str) -> list[str]:
     return [".".join(part.replace("``", "`") for part in (of or database, name)).lower() for of, name in names]
 
 
-def require_tables(source: StreamedSource, shapes: Shapes) -> None:
+def require_tables(source: Source, shapes: Shapes) -> None:
     """Refuses shapes that use a table without row events.
 
     Raises:

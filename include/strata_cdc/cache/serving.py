@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 
     from strata_cdc.cache.shapes import Shape, Shapes
     from strata_cdc.cache.touched import Toucher
+    from strata_cdc.config.settings import Source
     from strata_cdc.schema.model.definition import Column, TableDefinition
     from strata_cdc.streams.events import Ddl
-    from strata_cdc.streams.request import StreamedSource
     from strata_cdc.streams.stream import ChangeStream
 
 
 class Serving:
     """The shapes of a cache, before the tables of its source."""
 
-    def __init__(
-        self, source: StreamedSource, shapes: Shapes, on_remark: Callable[[str], None] = lambda _: None
-    ) -> None:
+    def __init__(self, source: Source, shapes: Shapes, on_remark: Callable[[str], None] = lambda _: None) -> None:
         """Takes the source, the shapes, and a function that is called with shapes that cannot be served."""
         self._source, self._shapes, self._on_remark = source, shapes, on_remark
         self._may_cascade: set[str] = set()

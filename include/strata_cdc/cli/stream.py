@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,28 +20,13 @@ from strata_cdc.errors import UnreadableValueError, Usage
 from strata_cdc.schema.model.patterns import require_matchable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.groups.stream import GroupStream
+    from strata_cdc.streams.stream import ChangeStream
 
 _NOW: Final = "now"
-
-
-class Written(Protocol):
-    """A stream as lines."""
-
-    def written(self) -> Iterator[bytes]:
-        """Lines, as many at once as there are."""
-
-    def close(self) -> None:
-        """Ends it."""
-
-    def reached(self) -> str | None:
-        """The token of all that has been read; None before anything was read."""
-
-    @property
-    def unreadable_rows(self) -> int:
-        """Rows that cannot be read, of what has been given."""
 
 
 class StreamFormat(StrEnum):
@@ -87,6 +72,7 @@ def stream(  # noqa: PLR0913  one for each option
     be read has a special line; the exit code after the last line is 1 then."""
     settings = load_settings(os.environ)
     del output_format
+    changes: ChangeStream | GroupStream
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()] or None
     if group is None:
         if hop:
@@ -119,7 +105,7 @@ def _report_unmatched(sources: Sequence[Source], tables: Sequence[str], columns:
         say(f"strata: {text}", err=True)
 
 
-def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
+def _of_source(source: Source, start: str, **options: Any) -> tuple[ChangeStream, str]:
     """The stream of a source, and where it begins."""
     # The server is queried for `now` before Arrow is loaded.
     from strata_cdc.binlog.protocol.server_now import server_now
@@ -134,7 +120,7 @@ def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str
 
 def _of_group(
     settings: Settings, name: str, start: str, hop: Sequence[str], options: Mapping[str, Any]
-) -> tuple[Written, str]:
+) -> tuple[GroupStream, str]:
     """The stream of a group, and where it begins."""
     from strata_cdc.binlog.protocol.server_now import servers_now
     from strata_cdc.groups.switchovers import read_journal, switchovers_by_hand
@@ -149,7 +135,7 @@ def _of_group(
     return GroupStream(group, now or start, switchovers=switchovers, **options), f"group {name} after {start}"
 
 
-def _write(changes: Written) -> None:
+def _write(changes: ChangeStream | GroupStream) -> None:
     is_empty, known = True, 0
     for lines in changes.written():
         is_empty = False

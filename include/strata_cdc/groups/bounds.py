@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.server_clocks import Clocks
     from strata_cdc.binlog.protocol.server_now import ServerNow
+    from strata_cdc.config.settings import Source
     from strata_cdc.groups.membership import Membership
     from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.positions import Bound, StreamStart
-    from strata_cdc.streams.request import StreamedSource
 
 _LOG: Final = logging.getLogger("strata.group")
 _TOKEN = re.compile(r"\s*v\d+\.")
@@ -40,7 +40,7 @@ class GroupBounds:
         self,
         group: str,
         membership: Membership,
-        sources: Mapping[str, StreamedSource],
+        sources: Mapping[str, Source],
         start: str | Mapping[str, ServerNow],
         until: str | None,
     ) -> None:

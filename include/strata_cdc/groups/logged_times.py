@@ -21,9 +21,9 @@ from strata_cdc.streams.transaction_texts import time_text
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.config.settings import Source
     from strata_cdc.groups.chunks import SpanTransactions
     from strata_cdc.groups.membership import Membership
-    from strata_cdc.streams.request import StreamedSource
 
 HEARTBEAT_SQL: Final = (
     "CREATE DATABASE IF NOT EXISTS heartbeat;"
@@ -37,7 +37,7 @@ WAITS: Final = "MariaDB proves nothing by being idle: the group waits for its ne
 ADVICE: Final = "an EVENT that writes a row each second lets the group go on (`strata doctor` prints it)"
 
 
-def refuse_unordered(source: StreamedSource, membership: Membership, *, is_mariadb: bool) -> None:
+def refuse_unordered(source: Source, membership: Membership, *, is_mariadb: bool) -> None:
     """Checks that the transactions of a source have a place in the group's order.
 
     Args:

@@ -17,16 +17,16 @@ from strata_cdc.streams.positions import Edge
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from strata_cdc.config.settings import Source
     from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.position.port import Executed
-    from strata_cdc.streams.request import StreamedSource
 
 
 class Membership:
     """Which sources are read at a moment. Each switchover begins an epoch; epochs are counted from 1."""
 
     def __init__(
-        self, switchovers: Sequence[Switchover], sources: Mapping[str, StreamedSource], current: Collection[str]
+        self, switchovers: Sequence[Switchover], sources: Mapping[str, Source], current: Collection[str]
     ) -> None:
         """Begins before all switchovers; `begin_past` moves on.
 
@@ -152,7 +152,7 @@ class Membership:
                 if position is not None:
                     self._refuse(switchover, self._sources[name], position)
 
-    def _refuse(self, switchover: Switchover, source: StreamedSource, position: Executed) -> None:
+    def _refuse(self, switchover: Switchover, source: Source, position: Executed) -> None:
         landed = LandedStream.open(source.lake, source.name)
         lost = position - landed.executed() if landed.segments else position
         if not lost:

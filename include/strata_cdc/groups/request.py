@@ -3,7 +3,7 @@ Not here: where each source begins and ends (`bounds.py`), reading (`reading.py`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -11,47 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from strata_cdc.config.settings import Group, Source
     from strata_cdc.groups.limits import GroupLimits
-    from strata_cdc.streams.request import StreamedSource
-
-
-class StreamedGroup(Protocol):
-    """What a stream must know about a group; a group of the settings has all this."""
-
-    @property
-    def name(self) -> str:
-        """Name of the group."""
-
-    @property
-    def sources(self) -> Sequence[StreamedSource]:
-        """Sources of the group."""
-
-    @property
-    def max_skew(self) -> int:
-        """How much further than the slowest source a source may be read (microseconds)."""
-
-    @property
-    def clock_bound(self) -> int:
-        """The steps in which clocks are corrected (microseconds)."""
-
-    @property
-    def journal(self) -> str | None:
-        """Path of the file with its switchovers."""
-
-    @property
-    def source_gtid_column(self) -> str | None:
-        """The column in which copiers keep the position of what they copy: `database.table.column`."""
-
-    @property
-    def former(self) -> Sequence[StreamedSource]:
-        """Sources that the group may leave in switchovers."""
 
 
 class GroupRequest(Struct, frozen=True):
     """What a reader requests."""
 
-    group: StreamedGroup
-    sources: Mapping[str, StreamedSource]
+    group: Group
+    sources: Mapping[str, Source]
     """All sources that may be read, by name."""
     follow: bool
     """Whether to wait for new changes."""

@@ -20,11 +20,11 @@ from strata_cdc.position.executed import NOTHING
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from strata_cdc.config.settings import Group
     from strata_cdc.errors import StrataError
     from strata_cdc.groups.bounds import GroupBounds
     from strata_cdc.groups.chunks import GroupSwitchover, SpanTransactions
     from strata_cdc.groups.membership import Membership
-    from strata_cdc.groups.request import StreamedGroup
     from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.position.source_position import SourcePosition
 
@@ -95,7 +95,7 @@ class GroupState(Struct, eq=False):
     """How many of the yielded rows cannot be read."""
 
     @classmethod
-    def begin(cls, group: StreamedGroup, membership: Membership, bounds: GroupBounds) -> GroupState:
+    def begin(cls, group: Group, membership: Membership, bounds: GroupBounds) -> GroupState:
         """The state before anything is read."""
         progress = GroupProgress(GroupPosition.from_positions(bounds.positions()))
         return cls(membership, bounds, Merge(group.max_skew), Watch(group.name, group.max_skew), progress)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from strata_cdc.binlog.protocol.server_now import ServerNow
+    from strata_cdc.config.settings import Group
     from strata_cdc.groups.chunks import GroupSwitchover
-    from strata_cdc.groups.request import StreamedGroup
     from strata_cdc.groups.switchovers import Switchover
     from strata_cdc.streams.events import Event
 
@@ -37,7 +37,7 @@ class GroupStream:
 
     def __init__(  # noqa: PLR0913  what a reader may request
         self,
-        group: StreamedGroup,
+        group: Group,
         start: str | Mapping[str, ServerNow] = "now",
         *,
         until: str | None = None,

@@ -3,7 +3,7 @@ Not here: patterns of runs and of the settings (`wanted.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.fields import near_names
 from strata_cdc.schema.history.one_column import columns_by_name
@@ -17,25 +17,14 @@ from strata_cdc.store.database import OnMissing, open_store
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from strata_cdc.config.settings import Source
     from strata_cdc.schema.model.definition import TableName
 
 _AT_ONCE: Final = 100
 """Tables whose versions are read at once: most names are columns of the first ones."""
 
 
-class Tracked(Protocol):
-    """A source with a store of schema versions."""
-
-    @property
-    def name(self) -> str:
-        """Name of the source."""
-
-    @property
-    def store_url(self) -> str:
-        """URL of its store."""
-
-
-def unmatched_names(sources: Iterable[Tracked], patterns: Sequence[str], columns: Sequence[str]) -> list[str]:
+def unmatched_names(sources: Iterable[Source], patterns: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Messages about patterns that match no table that some sources ever had, and about names that no column of the
     matching tables ever had; none if nothing of a source is tracked.
 

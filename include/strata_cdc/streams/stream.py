@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from strata_cdc.changes.limits import DecodeLimits
+    from strata_cdc.config.settings import Source
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Event, StreamTransaction
     from strata_cdc.streams.opened import OpenedStream
     from strata_cdc.streams.positions import Bound, StreamStart
-    from strata_cdc.streams.request import StreamedSource
 
 
 class ChangeStream:
@@ -45,7 +45,7 @@ class ChangeStream:
 
     def __init__(  # noqa: PLR0913  what a reader may request
         self,
-        source: StreamedSource,
+        source: Source,
         start: StreamStart | str = Edge.NOW,
         *,
         until: Bound | str | None = None,

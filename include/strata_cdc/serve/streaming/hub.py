@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Sequence
 
+    from strata_cdc.config.settings import Source
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.serve.limits import Limits
     from strata_cdc.serve.streaming.wishes import Wish
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.recent import RecentPart
-    from strata_cdc.streams.request import StreamedSource
     from strata_cdc.streams.writing import Messages
 
 _LINES_BYTES: Final = 2000
@@ -57,7 +57,7 @@ def as_fault(error: Exception, source: str) -> StrataError:
 class Hub:
     """The shared stream of one source. All but the decoding is done by the event loop."""
 
-    def __init__(self, source: StreamedSource, start: SourcePosition, limits: Limits) -> None:
+    def __init__(self, source: Source, start: SourcePosition, limits: Limits) -> None:
         """Begins to decode after a position."""
         self._limits, self._source = limits, source.name
         self.failed: StrataError | None = None

@@ -25,11 +25,11 @@ from strata_cdc.streams.writing import NO_MESSAGES, Writing, heartbeat_line, mes
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from strata_cdc.config.settings import Source
     from strata_cdc.serve.limits import Limits
     from strata_cdc.serve.streaming.wishes import Wish
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.positions import Bound
-    from strata_cdc.streams.request import StreamedSource
     from strata_cdc.streams.writing import Messages
 
 MOST_ALONE: Final = 32
@@ -48,7 +48,7 @@ _AT_ONCE_BYTES: Final = 64 << 10
 class SharedSource:
     """The readers of one source, and the stream that they share."""
 
-    def __init__(self, source: StreamedSource, limits: Limits) -> None:
+    def __init__(self, source: Source, limits: Limits) -> None:
         self.source, self._limits = source, limits
         self.opening = asyncio.Semaphore(_OPENING)
         self.alone = asyncio.Semaphore(MOST_ALONE)
