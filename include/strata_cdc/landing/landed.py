@@ -3,6 +3,7 @@ Not here: landing (`landing/land_binlog.py`), the form of an index (`binlog/even
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -174,7 +175,7 @@ class _Segments(Sequence[LandedSegment]):
         names = self._newest if self._all is None else self._all
         if self._all is None and holds(self._of(names[0]).summary):
             names = self.list_all()
-        return names, _first_of(len(names), lambda at: holds(self._of(names[at]).summary))
+        return names, bisect_left(names, x=True, key=lambda name: holds(self._of(name).summary))
 
     def _of(self, text: str) -> LandedSegment:
         if text not in self._made:
@@ -188,18 +189,6 @@ def _segment_names(names: list[str]) -> list[str]:
     """Those of segments with an index."""
     indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
     return [name for name in names if name in indexed and SegmentName.is_one(name)]
-
-
-def _first_of(count: int, holds: Callable[[int], bool]) -> int:
-    """The first number for which a condition holds that then holds for all later ones; `count` if there is none."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @dataclass(frozen=True)
@@ -427,7 +416,7 @@ class LandedStream:
         # Each landed transaction has a GTID of its own: the size gives the only possible ordinal, if no number jumps.
         seq = self.first_seq - 1 + executed.count() - self.executed_before().count()
         if isinstance(executed, DomainSet):
-            seq = self._last_of(lambda at: self.executed_at(at) <= executed)
+            seq = self.last_that(lambda at: self.executed_at(at) <= executed)
         if not self.first_seq - 1 <= seq <= self.last_seq or self.executed_at(seq) != executed:
             raise self._never_at(executed)
         return seq
@@ -513,26 +502,20 @@ class LandedStream:
             unnumbered: The reader has the transactions without a GTID up to this ordinal, and those before
                 transactions that it has.
         """
-        last = self._last_of(lambda seq: self.executed_at(seq) <= executed)
+        last = self.last_that(lambda seq: self.executed_at(seq) <= executed)
         if not self.has_anonymous():
             return last
         # The GTID set is the same before and after transactions without a GTID.
         first, reached = self.first_seq - 1, self.executed_at(last)
         is_none = self.executed_at(first) == reached
-        numbered = first if is_none else self._last_of(lambda seq: self.executed_at(seq) != reached) + 1
+        numbered = first if is_none else self.last_that(lambda seq: self.executed_at(seq) != reached) + 1
         return max(numbered, min(unnumbered, last))
 
-    def _last_of(self, holds: Callable[[int], bool]) -> int:
+    def last_that(self, holds: Callable[[int], bool]) -> int:
         """The last ordinal for which a condition holds that holds for all before it; if none, the ordinal before the
         first."""
-        low, high = self.first_seq - 1, self.last_seq
-        while low < high:
-            middle = (low + high + 1) // 2
-            if holds(middle):
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        first = self.first_seq
+        return first - 1 + bisect_left(range(first, self.last_seq + 1), x=True, key=lambda seq: not holds(seq))
 
     def record_at(self, seq: int) -> tuple[LandedSegment, TransactionRecord]:
         """The transaction `seq` and its segment.

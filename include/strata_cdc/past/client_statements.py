@@ -4,6 +4,7 @@ Not here: the events (`binlog/events/client_statements.py`)."""
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -42,30 +43,22 @@ class ClientStatements:
 
     def __init__(self, stream: LandedStream) -> None:
         self._stream = stream
-        self._known: OrderedDict[tuple[str, int, str | None], ClientStatement] = OrderedDict()
+        self._known = lru_cache(_KEPT)(self._read)
         self._walked: OrderedDict[tuple[str, int], dict[int, Texts]] = OrderedDict()
         """The statements of transactions: up to the row event that was needed first, or of all row events."""
 
         self._newest: tuple[int, LandedSegment, TransactionRecord] | None = None
         """The transaction that was looked up last."""
 
-    def statement_of(self, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> ClientStatement:
+    def statement_of(self, seq: int, binlog_file: str, binlog_pos: int) -> ClientStatement:
         """The statement of a change.
 
         Args:
             seq: Ordinal of its transaction.
-            gtid: The transaction.
             binlog_file: The server's file with the row event.
             binlog_pos: Offset of the row event there.
         """
-        if not self._stream.has_server:
-            return _OF_A_SINK
-        key = (binlog_file, binlog_pos, gtid)
-        if key not in self._known:
-            self._known[key] = self._read(seq, binlog_file, binlog_pos)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        return self._known[key]
+        return self._known(seq, binlog_file, binlog_pos) if self._stream.has_server else _OF_A_SINK
 
     def _read(self, seq: int, binlog_file: str, binlog_pos: int) -> ClientStatement:
         try:

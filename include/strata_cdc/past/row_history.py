@@ -282,7 +282,7 @@ def _statement_of(change: HistoryChange, request: HistoryRequest) -> ClientState
     """The client's statement, if it is requested."""
     if request.statements is None:
         return ClientStatement()
-    return request.statements.statement_of(change.seq, change.gtid, change.binlog_file, change.binlog_pos)
+    return request.statements.statement_of(change.seq, change.binlog_file, change.binlog_pos)
 
 
 def _key(change: HistoryChange, names: tuple[str, ...]) -> Image:

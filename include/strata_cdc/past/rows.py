@@ -239,7 +239,7 @@ class PastRows(AbstractContextManager["PastRows"]):
     def _with_statement(self, cause: HistoryChange | HistoryEvent | None) -> HistoryChange | HistoryEvent | None:
         if not isinstance(cause, HistoryChange):
             return cause
-        statement = self._statements.statement_of(cause.seq, cause.gtid, cause.binlog_file, cause.binlog_pos)
+        statement = self._statements.statement_of(cause.seq, cause.binlog_file, cause.binlog_pos)
         return replace(cause, statement=statement)
 
     def _name(self, table: TableName) -> TableName:

@@ -188,14 +188,7 @@ def _after_set(landed: LandedStream, server: _ServerOnce, position: Executed, ex
         )
     if not landed.segments or landed.executed() <= position:
         return landed.last_seq
-    low, high = landed.first_seq - 1, landed.last_seq
-    while low < high:
-        middle = (low + high + 1) // 2
-        if landed.executed_at(middle) <= position:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return landed.last_that(lambda seq: landed.executed_at(seq) <= position)
 
 
 def _refuse_missing(landed: LandedStream, position: Executed, server: _ServerOnce) -> None:

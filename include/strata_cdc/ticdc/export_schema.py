@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.changes.select.forms import quoted_name
 from strata_cdc.errors import BadData
+from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.definition import KeyKind
 from strata_cdc.schema.model.types import LABELLED, TEMPORAL_WITH_FRACTION, Family, parse_column_type
 from strata_cdc.schema.replay.baseline import read_baseline
@@ -37,7 +37,7 @@ def exported_definition(name: TableName, table: ExportedTable) -> TableDefinitio
     content = b"".join(table.create.blocks())
     path = table.create.path
     try:
-        made = read_baseline(f"USE {quoted_name(name.database)};\n{content.decode()}", path).tables
+        made = read_baseline(f"USE {quoted(name.database)};\n{content.decode()}", path).tables
     except UnicodeDecodeError as error:
         raise BadData("the CREATE TABLE is not UTF-8", file=path, remedy=COPY_REMEDY) from error
     created = next((change for change in made if change.name == name), None)

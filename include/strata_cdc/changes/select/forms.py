@@ -27,6 +27,7 @@ from strata_cdc.changes.gather_text import (
 )
 from strata_cdc.changes.select.calendar import GatherDays, GatherMoments
 from strata_cdc.errors import UnsupportedEventError
+from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.types import (
     BLOBS,
     INTEGERS,
@@ -96,7 +97,7 @@ def plan_column(column: Column) -> SelectColumn:
     """
     kind = parse_column_type(column.column_type)
     form = FORMS[kind.kind](kind, column)
-    name = quoted_name(column.name)
+    name = quoted(column.name)
     # The text of a label depends on charsets and on the server's conversions; its number does not. The result of | has
     # 64 bits; that of CAST has 32 on MariaDB if the number is small.
     expression = f"CAST({name} AS UNSIGNED) | 0" if kind.kind in LABELLED else name
@@ -110,11 +111,6 @@ def plan_column(column: Column) -> SelectColumn:
         kind.unsigned if is_integer else None,
         form.gather,
     )
-
-
-def quoted_name(name: str) -> str:
-    """An identifier in a statement, whatever the session's sql_mode."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 _SIZES = {FieldType.TINY: 1, FieldType.SHORT: 2, FieldType.INT24: 4, FieldType.LONG: 4, FieldType.LONGLONG: 8}

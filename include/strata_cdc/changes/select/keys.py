@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.kernels.result_rows import DATE, DECIMAL, TIME
 from strata_cdc.changes.select.calendar import day_text, moment_text
-from strata_cdc.changes.select.forms import quoted_name
+from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.definition import KeyKind
 from strata_cdc.schema.model.types import INTEGERS, LABELLED, STRINGS, Family, TypeKind, parse_column_type
 
@@ -37,11 +37,11 @@ class SelectKey(Struct, frozen=True):
     def order(self) -> str:
         """ORDER BY its parts."""
         parts = zip(self.columns, self.descending, strict=True)
-        return "ORDER BY " + ", ".join(f"{quoted_name(name)}{' DESC' if down else ''}" for name, down in parts)
+        return "ORDER BY " + ", ".join(f"{quoted(name)}{' DESC' if down else ''}" for name, down in parts)
 
     def hint(self) -> str:
         """Makes the server read by this index: it need not sort then, and begins to send immediately."""
-        return f"FORCE INDEX ({quoted_name(self.index)})"
+        return f"FORCE INDEX ({quoted(self.index)})"
 
     def after(self, border: Sequence[str]) -> str:
         """The condition that a row comes after these values; nothing for an empty border.
@@ -57,15 +57,15 @@ class SelectKey(Struct, frozen=True):
 
     def equal(self, border: Sequence[str]) -> str:
         """The condition that a row has these values."""
-        return " AND ".join(f"{quoted_name(name)} = {value}" for name, value in zip(self.columns, border, strict=True))
+        return " AND ".join(f"{quoted(name)} = {value}" for name, value in zip(self.columns, border, strict=True))
 
     def _beyond(self, border: Sequence[str], signs: tuple[str, str]) -> str:
         if not border:
             return ""
         alternatives = []
         for at, (name, down) in enumerate(zip(self.columns, self.descending, strict=True)):
-            same = [f"{quoted_name(self.columns[k])} = {border[k]}" for k in range(at)]
-            alternatives.append(" AND ".join([*same, f"{quoted_name(name)} {signs[not down]} {border[at]}"]))
+            same = [f"{quoted(self.columns[k])} = {border[k]}" for k in range(at)]
+            alternatives.append(" AND ".join([*same, f"{quoted(name)} {signs[not down]} {border[at]}"]))
         return "(" + " OR ".join(f"({alternative})" for alternative in alternatives) + ")"
 
 

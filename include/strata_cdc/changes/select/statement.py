@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from strata_cdc.changes.select.forms import quoted_name
+from strata_cdc.schema.model.create_sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,4 +46,4 @@ def select_statement(name: TableName, columns: Sequence[SelectColumn], tail: str
 
 def quoted_table(name: TableName) -> str:
     """A table's name in a statement."""
-    return f"{quoted_name(name.database)}.{quoted_name(name.table)}"
+    return f"{quoted(name.database)}.{quoted(name.table)}"

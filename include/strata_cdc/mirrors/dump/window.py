@@ -3,6 +3,7 @@ Not here: the reads (`mirrors/dump/`), applying the changes to the rows (`mirror
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -70,28 +71,23 @@ def window_of_set(stream: LandedStream, executed: Executed) -> DumpWindow:
         Usage: The stream begins after them, does not have all of them, or continues there with one that has no GTID.
     """
     after = _contained(stream, executed)
-    low, high = after, stream.last_seq
-    if not executed <= stream.executed_at(high):
+    if not executed <= stream.executed_at(stream.last_seq):
         raise Usage(
             "the rows have transactions that the landed stream does not have",
             source=stream.source,
-            gtid=str(executed - stream.executed_at(high)),
+            gtid=str(executed - stream.executed_at(stream.last_seq)),
             remedy="They have to be of this source, or of a replica of the same server.",
         )
-    while low < high:
-        middle = (low + high) // 2
-        if executed <= stream.executed_at(middle):
-            high = middle
-        else:
-            low = middle + 1
-    if low < stream.last_seq and stream.record_at(low + 1)[1].gtid is None:
+    later = range(after, stream.last_seq)
+    until = after + bisect_left(later, x=True, key=lambda seq: executed <= stream.executed_at(seq))
+    if until < stream.last_seq and stream.record_at(until + 1)[1].gtid is None:
         raise Usage(
             "the landed stream goes on with transactions without a GTID, and the rows may have some of them",
             source=stream.source,
             gtid=str(executed),
             remedy="Take a backup from a moment at which the server has numbered its transactions for a while.",
         )
-    return DumpWindow(after, low)
+    return DumpWindow(after, until)
 
 
 def _contained(stream: LandedStream, executed: Executed, unnumbered: int = 0) -> int:

@@ -298,7 +298,7 @@ class StatementFilter(Struct, frozen=True):
         return pa.array(flags, pa.bool_())
 
     def _has_text(self, span: ChangeSpan, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> bool:
-        statement = self.statements.statement_of(seq, gtid, binlog_file, binlog_pos)
+        statement = self.statements.statement_of(seq, binlog_file, binlog_pos)
         if statement.text is None:
             raise PastUnknownError(
                 f"the statement of a change of {gtid or f'transaction {seq}'} is not known: {statement.unknown}",

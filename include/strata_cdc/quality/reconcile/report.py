@@ -3,6 +3,7 @@ Not here: comparing (`compare.py`), showing it (`cli/reconcile.py`)."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -106,14 +107,8 @@ def _shown(value: Any, other: Any, most: int) -> str:
 
 def _equal_length(text: str, other: str) -> int:
     """How many characters at their beginning are the same: by halves, for a value may have millions."""
-    low, high = 0, min(len(text), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    sizes = range(1, min(len(text), len(other)) + 1)
+    return bisect_left(sizes, x=True, key=lambda size: not other.startswith(text[:size]))
 
 
 class TableReport(Struct, frozen=True):

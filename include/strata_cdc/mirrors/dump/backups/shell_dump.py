@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
-from strata_cdc.changes.select.forms import quoted_name
 from strata_cdc.changes.select.statement import quoted_table
 from strata_cdc.errors import BadData, Usage
 from strata_cdc.mirrors.dump.backups.definitions import keep_json_texts
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ShellDump:
         """
         for schema, base in self._schemas.items():
             about = self._json(f"{base}.json")
-            server.load([f"CREATE DATABASE {quoted_name(schema)};\n".encode()])
+            server.load([f"CREATE DATABASE {quoted(schema)};\n".encode()])
             for table in about["tables"]:
                 self._load_table(server, TableName(schema, table), about["basenames"][table])
 
@@ -83,7 +83,7 @@ class ShellDump:
         if not about.get("includesData", True) or not about.get("includesDdl", True):
             return
         ddl = self._content(f"{base}.sql").splitlines(keepends=True)
-        head = [f"SET foreign_key_checks = 0; USE {quoted_name(name.database)};\n".encode()]
+        head = [f"SET foreign_key_checks = 0; USE {quoted(name.database)};\n".encode()]
         server.load([*head, *keep_json_texts(ddl)])
         folder = server.folder / "chunks"
         folder.mkdir(exist_ok=True)
@@ -147,9 +147,9 @@ def _load_statement(name: TableName, options: dict[str, Any], file: Path) -> str
         raise BadData(f"a column is encoded by {', '.join(sorted(unknown))}, which is not known", table=str(name))
     targets, sets = [], []
     for at, column in enumerate(options["columns"]):
-        targets.append(f"@c{at}" if column in decoded else quoted_name(column))
+        targets.append(f"@c{at}" if column in decoded else quoted(column))
         if column in decoded:
-            sets.append(f"{quoted_name(column)} = {decoded[column]}(@c{at})")
+            sets.append(f"{quoted(column)} = {decoded[column]}(@c{at})")
     enclosed = options.get("fieldsEnclosedBy", "")
     optionally = "OPTIONALLY " if enclosed and options.get("fieldsOptionallyEnclosed") else ""
     return (
