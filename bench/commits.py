@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from bench.timing import python
-from strata_cdc.tables.commit import OwnedSpan, publish
+from strata_cdc.runs.specs import Interval
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.layout import interval_key, table_url
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
 
@@ -56,7 +57,7 @@ def put(lake: Path, number: int) -> float:
     run, interval = lake / "runs" / f"r{number}", INTERVAL + number * FIVE_MINUTES
     staged = stage(run, inserts({"id": pa.int32()}, [{"id": number}], first_seq=10 * number + 1), interval=interval)
     begin = time.process_time()
-    span = OwnedSpan(interval + FIVE_MINUTES, 10 * number, 10 * number + 10)
+    span = Interval(interval, interval + FIVE_MINUTES, 10 * number, 10 * number + 10, "")
     publish(str(lake), SOURCE, ORDERS, interval, staged, span=span)
     return time.process_time() - begin
 

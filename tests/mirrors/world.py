@@ -27,7 +27,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import open_store
 from strata_cdc.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
-from strata_cdc.tables.commit import OwnedSpan, publish
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
@@ -95,8 +95,7 @@ class MirrorWorld:
             table = TableName(one.database, one.table)
             mine = [file for file in staged if (file.name, file.interval) == (table, one.interval)]
             interval = plan.interval(one.interval)
-            span = OwnedSpan(interval.end, interval.after_seq, interval.last_seq)
-            commit = publish(self.lake, self.name, table, one.interval, mine, span=span)
+            commit = publish(self.lake, self.name, table, one.interval, mine, span=interval)
             state = (one.counted, IntervalState.PUBLISHED, None, commit.rows if commit else 0)
             ledger.put([TableInterval(self.name, one.interval, one.database, one.table, *state)])
             if commit is not None:

@@ -15,9 +15,10 @@ import pytest
 from deltalake import DeltaTable
 
 from strata_cdc.errors import AlreadyRunningError, DamagedFileError
+from strata_cdc.runs.specs import Interval
 from strata_cdc.tables import commit as commit_module
 from strata_cdc.tables import merge_files as merge_module
-from strata_cdc.tables.commit import OwnedSpan, TableCommit, publish
+from strata_cdc.tables.commit import TableCommit, publish
 from strata_cdc.tables.delta.table import DeltaOutput
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.limits import FileLimits
@@ -48,7 +49,7 @@ def put(lake: Path, output: Output, number: int, rows: int = 3, **more: pa.DataT
     batch = inserts(FIELDS | more, [{"id": first + at, "name": f"n{at}"} for at in range(rows)], first_seq=first)
     start = INTERVAL + number * FIVE_MINUTES
     staged = stage(lake / "runs" / str(number), batch, interval=start, slice_key=f"{number}:{sorted(more)}")
-    span = OwnedSpan(start + FIVE_MINUTES, first - 1, first - 1 + PER_INTERVAL)
+    span = Interval(start, start + FIVE_MINUTES, first - 1, first - 1 + PER_INTERVAL, "")
     return publish(str(lake), SOURCE, ORDERS, start, staged, output, span=span)
 
 
@@ -117,7 +118,7 @@ def test_an_interval_of_merged_files_is_published_again(tmp_path: Path, output: 
             for value, seq in zip(values, seqs, strict=True)
         ]
         staged = stage(tmp_path / "runs" / f"again{name}", *batches, interval=INTERVAL)
-        span = OwnedSpan(END, 0, 6 * PER_INTERVAL)
+        span = Interval(INTERVAL, END, 0, 6 * PER_INTERVAL, "")
         return publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged, output, span=span)
 
     same = again("")

@@ -213,7 +213,7 @@ def keep(context: typer.Context, source: SourceName = None) -> int:
     from strata_cdc.pipeline.keep_mirrors import keep_mirrors
 
     settings = load_settings(os.environ)
-    return _show_upkeep(context, keep_mirrors(settings.source_name(source), settings=settings).mirrors)
+    return _show_upkeep(context, keep_mirrors(settings.source_name(source), settings=settings))
 
 
 def _show_upkeep(context: typer.Context, done: Sequence[KeptUp]) -> int:

@@ -146,7 +146,7 @@ def _follow(
     as_json: bool,
 ) -> None:
     from strata_cdc.cli.engine_steps import EngineSteps
-    from strata_cdc.pipeline.follow_source import FollowPace, follow_source
+    from strata_cdc.pipeline.follow_source import follow_source
     from strata_cdc.pipeline.keep_changes import ChangesKeeper
     from strata_cdc.pipeline.run_source import run_source
     from strata_cdc.serve.memory import release_memory_often
@@ -164,7 +164,7 @@ def _follow(
         return run_source(wanted, steps, StepLines(shown=False), settings=settings)
 
     keeper = ChangesKeeper(wanted.source, settings)
-    follow_source(run_once, FollowPace(every), ended, shown.show, keep=keeper.keep)
+    follow_source(run_once, every, ended, shown.show, keep=keeper.keep)
 
 
 def _end(ended: Event, number: int, _frame: object) -> None:

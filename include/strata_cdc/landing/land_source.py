@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.binlog.protocol.connection import connect, fetch_rows
+from strata_cdc.errors import AlreadyRunningError, SourceSettingsError
 from strata_cdc.landing.first_landing import allowed_begins
 from strata_cdc.landing.follow_binlog import wait_for_follower
 from strata_cdc.landing.land_binlog import land_binlog
@@ -59,3 +60,18 @@ def land_or_wait(
             raise
         return None, str(wait_for_follower(source.address, source.lake, source.name))
     return landing, landing.gtid_executed
+
+
+def refuse_statement_format(source: Source) -> None:
+    """Refuses a server that always logs statements. Single logged statements are allowed: they are reported by table.
+
+    Raises:
+        SourceSettingsError: It does.
+    """
+    with connect(source.address) as connection:
+        if fetch_rows(connection, "SELECT @@GLOBAL.binlog_format") == [("STATEMENT",)]:
+            raise SourceSettingsError(
+                "binlog_format is STATEMENT: the binlog holds no rows",
+                source=source.name,
+                remedy="Run SET PERSIST binlog_format = ROW on the server, and take the rows that it has from a dump.",
+            )

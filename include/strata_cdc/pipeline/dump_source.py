@@ -18,7 +18,7 @@ from strata_cdc.mirrors.follow.blocked import diverged
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.renames import renames_by
-from strata_cdc.pipeline.ingest import first_snapshot, refuse_statement_format
+from strata_cdc.pipeline.ingest import first_snapshot
 from strata_cdc.pipeline.plan.source_intervals import MEGABYTE
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.patterns import matches
@@ -101,7 +101,7 @@ def dump_source_of(
         server=source.server,
         lake=source.lake,
         store=SchemaStore(engine),
-        catch_up=CatchUp(source, engine, lambda: refuse_statement_format(source)),
+        catch_up=CatchUp(source, engine),
         mode=Mode(source.settings.mirror_mode),
         renames=renames_by(source.settings.mirror_renames, folded=folds_names(source.name, engine)),
         begin=begin,

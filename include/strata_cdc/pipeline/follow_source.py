@@ -4,7 +4,7 @@ Not here: one run (`run_source.py`), signals and what is shown (the command line
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from threading import Event
 
     from strata_cdc.pipeline.run_source import WholeReport
+
+_LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
 class Round(Struct, frozen=True):
@@ -43,18 +45,9 @@ class Round(Struct, frozen=True):
         return not (self.transactions or self.rows or self.mirrors or self.problem)
 
 
-class FollowPace(Struct, frozen=True):
-    """How often a source is run."""
-
-    every: float
-    """Seconds from the start of a run to the start of the next one; a run that takes longer is followed at once."""
-    longest_pause: float = 60.0
-    """Seconds between two tries while something outside of Strata is not available; the first pause is `every`."""
-
-
 def follow_source(
     run: Callable[[], WholeReport],
-    pace: FollowPace,
+    every: float,
     ended: Event,
     show: Callable[[Round], None],
     keep: Callable[[float], None] = lambda _: None,
@@ -66,7 +59,8 @@ def follow_source(
 
     Args:
         run: Does one run.
-        pace: How often.
+        every: Seconds from the start of a run to the start of the next one; a run that takes longer is followed at
+            once. While something outside of Strata is not available, the pauses become longer.
         ended: Set to end it.
         show: Called after each run.
         keep: Called after each run with the seconds that are left until the next one: does some upkeep.
@@ -76,7 +70,7 @@ def follow_source(
             withheld still are.
     """
     withheld: StrataError | None = None
-    pause = pace.every
+    pause = every
     while not ended.is_set():
         began = time.monotonic()
         try:
@@ -84,13 +78,13 @@ def follow_source(
         except Transient as error:
             show(Round(now_micros(), time.monotonic() - began, problem=error.facts()))
             ended.wait(pause)
-            pause = min(2 * pause, max(pace.longest_pause, pace.every))
+            pause = min(2 * pause, max(_LONGEST_PAUSE_SECONDS, every))
             continue
-        pause = pace.every
+        pause = every
         withheld = _what_is_withheld(report, withheld)
         show(_round_of(report, withheld, now_micros(), time.monotonic() - began))
-        keep(max(0.0, began + pace.every - time.monotonic()))
-        ended.wait(max(0.0, began + pace.every - time.monotonic()))
+        keep(max(0.0, began + every - time.monotonic()))
+        ended.wait(max(0.0, began + every - time.monotonic()))
     if withheld is not None:
         raise withheld
 

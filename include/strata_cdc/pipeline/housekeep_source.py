@@ -49,7 +49,7 @@ def housekeep_source(source: str, *, settings: Settings, scope: MergeScope = Mer
     delete_due(configured, expired)
     merged = keep_changes(source, settings=settings, scope=scope)
     mirrors = keep_mirrors(source, settings=settings)
-    return Housekeeping(expired, tuple(step.line for step in merged), mirrors.lines())
+    return Housekeeping(expired, tuple(step.line for step in merged), tuple(kept.line for kept in mirrors))
 
 
 def planned_housekeeping(source: str, *, settings: Settings, scope: MergeScope = MergeScope.RECENT) -> Housekeeping:

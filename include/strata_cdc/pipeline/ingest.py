@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.binlog.events.index import Resume
-from strata_cdc.binlog.protocol.connection import connect, fetch_rows
 from strata_cdc.clock import now_micros
 from strata_cdc.config.source_kinds import no_gtids
 from strata_cdc.counted import counted
 from strata_cdc.errors import (
     ChecksFailedError,
     SchemaGapError,
-    SourceSettingsError,
     StrataError,
 )
 from strata_cdc.lake.known_lake import known_if_stored, known_store
 from strata_cdc.lake.lost_tables import lost_tables_if_due, raise_if_lost
 from strata_cdc.landing.clock_readings import reading_clock
-from strata_cdc.landing.land_source import land_or_wait
+from strata_cdc.landing.land_source import land_or_wait, refuse_statement_format
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.resume_landing import check_history
 from strata_cdc.mirrors.follow.note_waiting import Tell, note_waiting, warn
@@ -146,21 +144,6 @@ def _land_server(
         landed = land_or_wait(configured, progress)
     refuse_statement_format(configured)
     return landed
-
-
-def refuse_statement_format(source: Source) -> None:
-    """Refuses a server that always logs statements. Single logged statements are allowed: they are reported by table.
-
-    Raises:
-        SourceSettingsError: It does.
-    """
-    with connect(source.address) as connection:
-        if fetch_rows(connection, "SELECT @@GLOBAL.binlog_format") == [("STATEMENT",)]:
-            raise SourceSettingsError(
-                "binlog_format is STATEMENT: the binlog holds no rows",
-                source=source.name,
-                remedy="Run SET PERSIST binlog_format = ROW on the server, and take the rows that it has from a dump.",
-            )
 
 
 def track(source: str, *, settings: Settings) -> TrackReport:

@@ -16,34 +16,26 @@ if TYPE_CHECKING:
     from strata_cdc.config.settings import Settings
 
 
-class UpkeepReport(Struct, frozen=True):
-    """What was done to a source's mirrors."""
-
-    source: str
-    mirrors: tuple[KeptUp, ...]
-    """Those to which something was done, or should have been."""
-
-    def lines(self) -> tuple[str, ...]:
-        """In words, a line each."""
-        return tuple(f"{mirror.table}: {mirror.summary()}" for mirror in self.mirrors)
-
-
 class UpkeepSums(Struct, frozen=True):
-    """A report in words."""
+    """What was done to a source's mirrors, in words."""
 
     source: str
     mirrors: tuple[str, ...]
 
 
-def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
-    """Compacts those mirrors that the settings have for worn; waits for nobody for long, and nobody waits for it."""
+def compact_due(source: str, *, settings: Settings) -> list[KeptUp]:
+    """Compacts those mirrors that the settings have for worn; waits for nobody for long, and nobody waits for it.
+
+    Returns:
+        The mirrors to which something was done, or should have been.
+    """
     configured = known_if_stored(settings.source(source))
     due = CompactionDue(configured.settings.compact_files, configured.settings.compact_dead_percent)
     locks = MirrorLocks(configured.lake, configured.name, configured.lock_place)
-    return _report(source, compact_mirrors(configured.lake, configured.name, lambda _: True, locks=locks, due=due))
+    return _done(compact_mirrors(configured.lake, configured.name, lambda _: True, locks=locks, due=due))
 
 
-def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
+def keep_mirrors(source: str, *, settings: Settings) -> list[KeptUp]:
     """As `compact_due`, and deletes files that only states need which are older than the settings keep them."""
     compacted = compact_due(source, settings=settings)
     configured = settings.source(source)
@@ -55,8 +47,8 @@ def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
         now_micros=now_micros(),
         retain_hours=configured.settings.keep_mirror_hours,
     )
-    return _report(source, [*compacted.mirrors, *vacuumed])
+    return [*compacted, *_done(vacuumed)]
 
 
-def _report(source: str, done: list[KeptUp]) -> UpkeepReport:
-    return UpkeepReport(source, tuple(kept for kept in done if kept.summary() is not None))
+def _done(mirrors: list[KeptUp]) -> list[KeptUp]:
+    return [kept for kept in mirrors if kept.summary() is not None]

@@ -187,8 +187,8 @@ class _Whole:
                 runs = list(self._runs(steps))
             else:
                 self._do(steps)
-        for line in compact_due(source, settings=settings).lines():
-            self._watcher.end("mirror", line)
+        for kept in compact_due(source, settings=settings):
+            self._watcher.end("mirror", kept.line)
         ingest.housekeep(source, settings=settings)
         mirrors, dumped = self._reports["mirror"], self._reports["read_again"]
         return WholeReport(

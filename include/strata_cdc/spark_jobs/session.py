@@ -65,19 +65,16 @@ WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__}
 """Not for a cluster: its machines may not have Strata's package until a job brings it."""
 
 
-def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+def open_session(name: str) -> SparkSession:
     """A session under spark-submit, with spark-submit's master and settings; or of the server of Spark Connect that
     `SPARK_REMOTE` names, whose settings of the cluster are its own.
 
     Args:
         name: Shown in Spark's pages.
-        settings: They override those of this file.
     """
     if REMOTE in os.environ:
-        return _open(
-            name, {key: value for key, value in {**SETTINGS, **(settings or {})}.items() if _is_of_session(key)}
-        )
-    spark = _open(name, {**_submitted_settings(), **(settings or {})})
+        return _open(name, {key: value for key, value in SETTINGS.items() if _is_of_session(key)})
+    spark = _open(name, _submitted_settings())
     _show_pages(spark.sparkContext)
     return spark
 

@@ -28,6 +28,10 @@ class OwnedInterval(Protocol):
         """Exclusive."""
 
     @property
+    def after_seq(self) -> int:
+        """Ordinal of the last transaction before it."""
+
+    @property
     def last_seq(self) -> int:
         """Ordinal of its last transaction."""
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.store.owned import OwnedInterval
     from strata_cdc.tables.port import Output, OutputTable
     from strata_cdc.tables.write import StagedFile
 
@@ -38,16 +39,6 @@ ATTEMPTS = 12
 """How often a publication is tried again because another commit came first."""
 FIRST_WAIT_SECONDS = 0.05
 """Wait before the second attempt; it doubles each time, up to a second."""
-
-
-class OwnedSpan(Struct, frozen=True):
-    """What an interval owns: its files begin in the span, and have the rows of its transactions and no others."""
-
-    end: int
-    """End of the interval (microseconds UTC, exclusive)."""
-    after_seq: int
-    """Ordinal of the last transaction before the interval."""
-    last_seq: int
 
 
 class TableCommit(Struct, frozen=True):
@@ -73,7 +64,7 @@ def publish(
     output: Output = OUTPUT,
     *,
     known: int | None = None,
-    span: OwnedSpan | None = None,
+    span: OwnedInterval | None = None,
 ) -> TableCommit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
@@ -87,7 +78,8 @@ def publish(
         staged: All files of the table and interval; without files, the interval becomes empty.
         output: The kind of table.
         known: A version that the table is known to have had.
-        span: What the interval owns; None: only files that are known to be of the interval's start are replaced.
+        span: The interval as it is planned: its files begin in it, and have the rows of its transactions and no others.
+            None: only files that are known to be of the interval's start are replaced.
 
     Returns:
         None if the interval has no rows and had none.
@@ -147,7 +139,7 @@ class _Publication(Struct, frozen=True):
     interval: int
     staged: tuple[StagedFile, ...]
     known: int | None
-    span: OwnedSpan | None
+    span: OwnedInterval | None
     schemas: dict[int, pa.Schema]
     """The columns of each version's files, once they have been read."""
     held: dict[str, bytes]

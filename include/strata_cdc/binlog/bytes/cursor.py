@@ -15,10 +15,10 @@ class ByteCursor:
 
     __slots__ = ("_data", "at", "end")
 
-    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
         self.at = at
-        self.end = len(data) if end is None else end
+        self.end = len(data)
 
     def left(self) -> int:
         """Bytes up to the end."""

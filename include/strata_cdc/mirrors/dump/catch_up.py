@@ -8,12 +8,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.files.lock import when_free
-from strata_cdc.landing.land_source import land_or_wait
+from strata_cdc.landing.land_source import land_or_wait, refuse_statement_format
 from strata_cdc.tracking.notice_ddl import track_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
@@ -28,11 +26,10 @@ class CatchUp:
     Args:
         source: The source.
         engine: Its store.
-        check: Called once, before the first landing; raises an error if landing would be useless.
     """
 
-    def __init__(self, source: Source, engine: sa.Engine, check: Callable[[], None] = lambda: None) -> None:
-        self._source, self._engine, self._check = source, engine, check
+    def __init__(self, source: Source, engine: sa.Engine) -> None:
+        self._source, self._engine = source, engine
         self._lock = Lock()
         self._is_checked = False
 
@@ -41,11 +38,12 @@ class CatchUp:
 
         Raises:
             AlreadyRunningError: Another process has been landing or tracking for too long.
+            SourceSettingsError: At the first call: the server logs statements, so that landing would be useless.
             SourceUnavailableError: The server does not answer.
         """
         with self._lock:
             if not self._is_checked:
-                self._check()
+                refuse_statement_format(self._source)
                 self._is_checked = True
             # A run of the pipeline may be doing the same for a moment.
             for step in (lambda: land_or_wait(self._source), lambda: track_source(self._source, self._engine)):

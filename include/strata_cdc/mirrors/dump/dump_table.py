@@ -47,8 +47,6 @@ class DumpSettings(Struct, frozen=True):
     chunk_bytes: int
     pause_seconds: float
     """Pause between two chunks."""
-    read_seconds: float | None = None
-    """How long the server may send nothing; None for ever."""
 
 
 class DumpProgress(Struct, frozen=True):
@@ -157,21 +155,21 @@ class TableDump:
     def _read(self) -> Manifest:
         """Reads all chunks."""
         self._readings += 1
-        source, settings = self._source, self._settings
+        source = self._source
         with server_errors(source.address):
-            connection = open_connection(source.address, autocommit=True, read_timeout=settings.read_seconds)
+            connection = open_connection(source.address, autocommit=True)
             with connection:
                 if self._readings == 1 and not source.begin(self._table):
                     raise NotWantedError
                 self._server_uuid, executed = _state_of(connection)
                 begun = self._begun(self._server_uuid, executed)
-                reader = TableReader(connection, self._folder, begun, settings.chunk_bytes, self._is_quiet)
+                reader = TableReader(connection, self._folder, begun, self._settings.chunk_bytes, self._is_quiet)
                 started, before = time.monotonic(), begun.rows
                 while not reader.manifest.is_read:
                     reader.read_chunk()
                     self._report(reader, started, before)
                     if not reader.manifest.is_read:
-                        time.sleep(settings.pause_seconds)
+                        time.sleep(self._settings.pause_seconds)
                 return reader.manifest
 
     def _begun(self, server_uuid: str, executed: str) -> Manifest:

@@ -72,6 +72,11 @@ class KeptUp(Struct, frozen=True):
             return f"deleted {counted(self.vacuumed.files, 'file')} that no state needs which is still kept"
         return None
 
+    @property
+    def line(self) -> str:
+        """The table and the result."""
+        return f"{self.table}: {self.summary()}"
+
 
 class CompactionDue(Struct, frozen=True):
     """From which state on a mirror is compacted automatically."""

@@ -29,7 +29,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.ledgers import VersionRows
 from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.store.verdicts import VerdictOutcome
-from strata_cdc.tables.commit import OwnedSpan, publish
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.quarantine import quarantine_folder
 from strata_cdc.unforeseen import as_strata_error, may_pass
 
@@ -157,8 +157,7 @@ class Publication:
         """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
         name = TableName(planned.database, planned.table)
         known = self._known.get(name)
-        span = OwnedSpan(interval.end, interval.after_seq, interval.last_seq)
-        commit = publish(self.plan.lake, self.plan.source, name, interval.start, files, known=known, span=span)
+        commit = publish(self.plan.lake, self.plan.source, name, interval.start, files, known=known, span=interval)
         if commit is None:
             return ()
         self._known[name] = commit.version

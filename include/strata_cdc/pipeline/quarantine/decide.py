@@ -28,7 +28,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState
-from strata_cdc.tables.commit import OwnedSpan, publish
+from strata_cdc.tables.commit import publish
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.tables.pinned import find_damage
 
@@ -96,8 +96,7 @@ def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
     name = TableName(entry.database, entry.table)
     known = newest_commits(source.name, engine).get(name)
     interval = IntervalLedger(engine).get(source.name, entry.start)
-    span = None if interval is None else OwnedSpan(interval.end, interval.after_seq, interval.last_seq)
-    commit = publish(source.lake, source.name, name, entry.start, files, known=known, span=span)
+    commit = publish(source.lake, source.name, name, entry.start, files, known=known, span=interval)
     rows, version = (commit.rows, commit.version) if commit else (0, 0)
     _note(engine, quarantined, files, rows, version, decided.at)
     reason = _left(source, quarantined, rest)

@@ -23,6 +23,7 @@ from strata_cdc.changes.row_hashes import hash_rows
 from strata_cdc.errors import Usage
 from strata_cdc.files.scratch_file import ScratchFile
 from strata_cdc.tables.layout import column_name, own_name
+from strata_cdc.tables.state import lists_with
 from strata_cdc.tables.values.constants import constant
 from strata_cdc.tables.values.verbatim import constant_text
 from strata_cdc.tables.verbatim import INVALID_COLUMN, column_of_verbatim, opened
@@ -300,10 +301,7 @@ def _image_and_after(changes: pa.Table, name: str, of: str | None) -> tuple[pa.C
 def _lacks(missing: pa.ChunkedArray, own: str) -> pa.Array:
     """Whether the image after each change lacks a column, by its own name."""
     lacks = np.zeros(len(missing), bool)
-    if missing.null_count < len(missing):
-        flat = missing.combine_chunks()
-        parents, values = pc.list_parent_indices(flat), pc.list_flatten(flat)
-        lacks[parents.filter(pc.equal(values, own)).to_numpy()] = True
+    lacks[lists_with(missing, own)] = True
     return pa.array(lacks)
 
 
