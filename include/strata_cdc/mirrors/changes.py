@@ -27,12 +27,14 @@ from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.current_rows import end_column
 from strata_cdc.tables.layout import METADATA, table_url
 from strata_cdc.tables.lost import open_changes
+from strata_cdc.tables.ordered_rows import row_groups_of
 from strata_cdc.tables.united import as_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.tables.ordered_rows import RowGroup
 
 _NEEDED: Final = ("_op", "_seq", "_row", "_schema_version", "_missing", "_invalid")
 _PASSED_OVER: Final = frozenset(METADATA) - {*_NEEDED}
@@ -68,19 +70,6 @@ class MirrorBatch(Struct, frozen=True):
     """Ordinal of the last transaction whose changes may be here; all changes up to it are here or were before."""
     rest: Callable[[], Iterable[pa.Table]] = tuple
     """If one transaction is too large for memory: its other changes, in order, a batch at a time."""
-
-
-class _Part(Struct, frozen=True):
-    """A row group of a published file."""
-
-    low: int
-    """Bounds of `_seq`."""
-    high: int
-    first_row: int
-    """Bounds of `_row`; for row groups of one transaction, they give the order of the row groups."""
-    last_row: int
-    path: str
-    group: int
 
 
 class OpenGroup(Struct, frozen=True):
@@ -202,7 +191,7 @@ class PublishedChanges:
         self._files = {} if output is None else output.files()
         self._bounds = {} if output is None else output.bounds("_seq")
         self._columns = pa.schema([]) if output is None else output.columns
-        self._files_of: dict[str, list[_Part]] = {}
+        self._files_of: dict[str, list[RowGroup[str]]] = {}
         self._metadata: dict[str, pq.FileMetaData] = {}
         self._last: tuple[str, pq.ParquetFile] | None = None
 
@@ -278,14 +267,14 @@ class PublishedChanges:
         low, high = self._bounds.get(path, applied)
         return high > applied[0] and low <= applied[1]
 
-    def _parts_of(self, span: VersionRange) -> list[_Part]:
+    def _parts_of(self, span: VersionRange) -> list[RowGroup[str]]:
         range_ = span.after, span.until
         parts = (part for path in self._files if self._may_have(path, range_) for part in self._parts(path))
         wanted = (part for part in parts if part.high > span.after and part.low <= span.until)
         return sorted(wanted, key=lambda part: (part.low, part.high, part.first_row))
 
     def _in_order(
-        self, parts: list[_Part], span: VersionRange, at_once: int, reader: GroupReader
+        self, parts: list[RowGroup[str]], span: VersionRange, at_once: int, reader: GroupReader
     ) -> Iterator[pa.Table]:
         """The changes in some row groups, in batches of about the usual size."""
         held: list[pa.Table] = []
@@ -297,22 +286,16 @@ class PublishedChanges:
         if held:
             yield pa.concat_tables(held)
 
-    def _parts(self, path: str) -> list[_Part]:
+    def _parts(self, path: str) -> list[RowGroup[str]]:
         if path not in self._files_of:
             metadata = self._open(path).metadata
             if len(self._metadata) < _KEPT_FOOTERS:
                 self._metadata[path] = metadata
-            leaves = range(metadata.num_columns if metadata.num_row_groups else 0)
-            names = {metadata.row_group(0).column(leaf).path_in_schema: leaf for leaf in leaves}
-            parts = []
-            for group in range(metadata.num_row_groups):
-                seqs, rows = (metadata.row_group(group).column(names[name]).statistics for name in ("_seq", "_row"))
-                parts.append(_Part(seqs.min, seqs.max, rows.min, rows.max, path, group))
-            self._files_of[path] = parts
+            self._files_of[path] = list(row_groups_of(metadata, path))
         return self._files_of[path]
 
-    def _group(self, part: _Part) -> OpenGroup:
-        return OpenGroup(f"{self._url}/{part.path}", self._open(part.path), part.group, self._columns)
+    def _group(self, part: RowGroup[str]) -> OpenGroup:
+        return OpenGroup(f"{self._url}/{part.file}", self._open(part.file), part.group, self._columns)
 
     def _open(self, path: str) -> pq.ParquetFile:
         """A published file. The file that was opened last stays open, because its row groups are read in order."""
@@ -367,7 +350,7 @@ def _split(rows: pa.Table, which: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
     return rows.filter(which), rows.filter(pc.invert(which))
 
 
-def _parts_of_one(held: pa.Table, parts: Iterable[_Part]) -> list[_Part]:
+def _parts_of_one(held: pa.Table, parts: Iterable[RowGroup[str]]) -> list[RowGroup[str]]:
     """The row groups that continue the one transaction whose changes are held; none if they do not follow them."""
     seqs, rows = pc.min_max(held["_seq"]).as_py(), pc.min_max(held["_row"]).as_py()
     own = list(takewhile(lambda part: part.low == seqs["max"], parts))

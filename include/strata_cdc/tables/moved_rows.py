@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.tables.state import lists_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,12 +65,11 @@ def _partial(rows: pa.Table, branch: Branch, removed_until: int) -> pa.Table:
 
 def _moves(rows: pa.Table, keys: list[ColumnSource]) -> NDArray[np.bool_]:
     """Which of these updates changed the key; zero dates may be all NULL, and are taken for different."""
-    missing, before = rows[_MISSING].combine_chunks(), rows[BEFORE].combine_chunks()
+    before = rows[BEFORE].combine_chunks()
     moves = np.zeros(len(rows), np.bool_)
     for column_source in keys:
         is_there = np.ones(len(rows), np.bool_)
-        names = pc.list_flatten(missing).to_numpy(zero_copy_only=False)
-        is_there[pc.list_parent_indices(missing).to_numpy()[names == column_source.missing]] = False
+        is_there[lists_with(rows[_MISSING], column_source.missing)] = False
         for name in column_source.physical:
             differs = pc.not_equal(rows[name].combine_chunks(), pc.struct_field(before, [name]))
             moves |= is_there & pc.fill_null(differs, len(column_source.physical) == 1).to_numpy(zero_copy_only=False)
