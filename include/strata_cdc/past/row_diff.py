@@ -77,7 +77,7 @@ class MomentRows(Struct, frozen=True):
 
 def column_differences(before: ChangeSpan, after: ChangeSpan) -> list[ColumnDifference]:
     """The columns that differ, those of the second moment first."""
-    former = dict(zip(before.ids, before.definition.columns, strict=True))
+    former = before.columns_by_id
     differences = []
     for number, column in zip(after.ids, after.definition.columns, strict=True):
         old = former.pop(number, None)

@@ -62,7 +62,7 @@ class KeyColumns(Struct, frozen=True):
     def columns_in(self, span: ChangeSpan) -> list[Column] | None:
         """The same as definitions."""
         ids = self.ids_in(span)
-        of = dict(zip(span.ids, span.definition.columns, strict=True))
+        of = span.columns_by_id
         return None if ids is None else [of[number] for number in ids]
 
     def texts(self, span: ChangeSpan, images: Sequence[KeyImage]) -> list[Key]:

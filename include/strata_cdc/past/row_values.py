@@ -110,7 +110,7 @@ class RowValues:
         if before is None or after is None or event.effect is None:
             return
         filled = {fill.column: fill.value for fill in event.effect.filled}
-        former = dict(zip(before.ids, before.definition.columns, strict=True))
+        former = before.columns_by_id
         now = {}
         recomputes = bool(event.effect.converted)
         for number, column in zip(after.ids, after.definition.columns, strict=True):

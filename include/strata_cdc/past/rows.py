@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import Struct
@@ -86,9 +86,6 @@ class PastRows(AbstractContextManager["PastRows"]):
         """Where DDL is, of a TiCDC sink; None of a server."""
         self._timelines = Timelines(source.lake, source.name, self._engine)
         self._changes = TableChanges(source.lake, self._timelines)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if "_tables" in self.__dict__:
@@ -337,7 +334,7 @@ def _key_steps(timeline: TableTimeline, last: ChangeSpan, moment: PastMoment) ->
 def _with_keys_since(old: MomentRows, since: Mapping[int, Sequence[TypeChange]]) -> tuple[MomentRows, str | None]:
     """Rows with their keys after some conversions, and why some of these are not known. A conversion of which nothing
     is known leaves them as they are."""
-    columns, texts, doubt = dict(zip(old.span.ids, old.span.definition.columns, strict=True)), {}, None
+    columns, texts, doubt = old.span.columns_by_id, {}, None
     for number, steps in since.items():
         if number not in columns or not steps:
             continue

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 from strata_cdc.errors import PastUnknownError, Usage
@@ -63,9 +63,6 @@ class PastTables(AbstractContextManager["PastTables"]):
         self._folder = Path(tempfile.mkdtemp(prefix="strata-sql-"))
         # Who is refused before the `with` block begins, leaves nothing either.
         self._remove_folder = finalize(self, rmtree, self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._remove_folder()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
     from strata_cdc.schema.history.versions import RowRemoval, StoredEntry
-    from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
     from strata_cdc.schema.model.row_effects import RowEffect
 
 _AFTER_EVENTS: Final = (AFTER_ALL, 0, 0)
@@ -45,6 +45,11 @@ class ChangeSpan(Struct, frozen=True):
     """The ids of the definition's columns, in its order."""
     same_rows: frozenset[int] = frozenset()
     """Earlier versions that changes in the range may have, too (`SchemaEvents.same_rows`)."""
+
+    @property
+    def columns_by_id(self) -> dict[int, Column]:
+        """The columns by their ids; those whose ids are not known have none of their own."""
+        return dict(zip(self.ids, self.definition.columns, strict=True))
 
     @property
     def ids_by_name(self) -> dict[str, int]:

@@ -166,16 +166,11 @@ def paths_to(
 def _altered(number: int, events: Sequence[TableEvent]) -> list[Altered]:
     steps = []
     for event in events:
-        before, after = (_column(number, version) for version in (event.before, event.after))
+        versions = (event.before, event.after)
+        before, after = (None if version is None else version.columns_by_id.get(number) for version in versions)
         if before is not None and after is not None and before != after:
             steps.append(Altered(before, after, event.effect))
     return steps
-
-
-def _column(number: int, span: ChangeSpan | None) -> Column | None:
-    if span is None:
-        return None
-    return dict(zip(span.ids, span.definition.columns, strict=True)).get(number)
 
 
 def same_value(value: Any, other: Any) -> bool:

@@ -60,7 +60,7 @@ class InverseDdl(Struct, frozen=True):
     @property
     def unguarded(self) -> frozenset[str]:
         """The columns that are added again with a value that only the server knows."""
-        columns = dict(zip(self.now.ids, self.now.definition.columns, strict=True))
+        columns = self.now.columns_by_id
         before = self.event.after.ids if self.event.after else ()
         chosen = (columns[number] for number in self.restored if number not in before)
         return frozenset(column.name for column in chosen if isinstance(fill_of(column), NoFill))
@@ -125,7 +125,7 @@ def _require_key(inverse: InverseDdl) -> None:
     key = row_key(inverse.now.definition)
     if not key:
         raise SkippedError("the table has no key by which values could be set again")
-    columns = dict(zip(inverse.now.ids, inverse.now.definition.columns, strict=True))
+    columns = inverse.now.columns_by_id
     if any(columns[number].name in key for number in inverse.restored):
         raise SkippedError("it changed values of the key by which rows are found")
 
@@ -135,7 +135,7 @@ class _Columns:
 
     def __init__(self, event: TableEvent, before: ChangeSpan, after: ChangeSpan, now: ChangeSpan) -> None:
         self._event, self._now = event, now
-        self._before, self._after, self._current = map(_by_id, (before, after, now))
+        self._before, self._after, self._current = (span.columns_by_id for span in (before, after, now))
         self._dropped = [number for number in self._before if number not in self._after]
         self._added = [number for number in self._after if number not in self._before]
         self._changed = [number for number, column in self._after.items() if self._before.get(number, column) != column]
@@ -216,10 +216,6 @@ class _Columns:
             earlier = [other for other in order[: order.index(number)] if other in numbers]
             numbers.insert(numbers.index(earlier[-1]) + 1 if earlier else 0, number)
         return numbers
-
-
-def _by_id(span: ChangeSpan) -> dict[int, Column]:
-    return dict(zip(span.ids, span.definition.columns, strict=True))
 
 
 def _keys(before: TableDefinition, after: tuple[Key, ...], now: tuple[Key, ...]) -> tuple[list[str], tuple[Key, ...]]:

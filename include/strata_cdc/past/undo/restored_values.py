@@ -46,7 +46,7 @@ def later_values(inverse: InverseDdl, span: ChangeSpan, mirror: Mirror) -> str |
     if inverse.drops_table:
         count = sum(rows.num_rows for rows in mirror.batches([INVALID_COLUMN]))
         return f"{counted(count, 'row')} would go with the table" if count else None
-    names = dict(zip(span.ids, span.definition.columns, strict=True))
+    names = span.columns_by_id
     for added in inverse.added:
         column = names.get(added.number)
         if column is None or added.is_computed:
@@ -95,13 +95,14 @@ def restoring_changes(
 
 
 def _restored(inverse: InverseDdl) -> list[tuple[int, Column]]:
-    columns = dict(zip(inverse.now.ids, inverse.now.definition.columns, strict=True))
+    columns = inverse.now.columns_by_id
     return [(number, columns[number]) for number in inverse.restored]
 
 
 def _left_by(inverse: InverseDdl, number: int, column: Column) -> Any:
     """What a row has in a column once it is back, from the value that it had before the statement."""
-    after = _column(inverse, number)
+    span = inverse.event.after
+    after = None if span is None else span.columns_by_id.get(number)
     if after is not None:
         steps = (Altered(column, after, inverse.event.effect), Altered(after, column, _BACK))
         path = ColumnPath(column, column, steps)
@@ -110,8 +111,3 @@ def _left_by(inverse: InverseDdl, number: int, column: Column) -> Any:
     filled = _ONLY_THE_SERVER_KNOWS if isinstance(fill, NoFill) else filled_value(column, fill)
     cell = Cell(ColumnPath(column, column), filled)
     return lambda _: cell
-
-
-def _column(inverse: InverseDdl, number: int) -> Column | None:
-    after = inverse.event.after
-    return None if after is None else dict(zip(after.ids, after.definition.columns, strict=True)).get(number)

@@ -156,7 +156,7 @@ def _loses(event: TableEvent) -> bool:
     """Whether values of rows are not as they were after a statement."""
     if event.before is None or event.after is None:
         return False
-    after = dict(zip(event.after.ids, event.after.definition.columns, strict=True))
+    after = event.after.columns_by_id
     return any(
         is_settable(column) and (number not in after or not holds_all(column, after[number]))
         for number, column in zip(event.before.ids, event.before.definition.columns, strict=True)
