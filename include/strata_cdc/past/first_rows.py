@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 
+_AT_MOST: Final = 100
 _BATCH_ROWS: Final = 8192
 
 
@@ -61,7 +62,6 @@ class RowRequest(Struct, frozen=True):
     """A condition of MySQL's SQL; empty: all rows."""
     at: str = ""
     """A time or a GTID set; empty: the last moment that the table's mirror has reached."""
-    at_most: int = 100
     not_by: tuple[str, ...] = ()
     """Columns that the condition must not name."""
 
@@ -86,11 +86,11 @@ def first_rows(source: Source, engine: sa.Engine, wanted: RowRequest) -> FirstRo
         definition = tables.definition(name, moment)
         chosen = _Chosen(wanted, definition) if wanted.where else None
         key = [_column(definition, column) for column in key_names(definition)]
-        rows = _rows(tables.rows(name, moment), definition, key, chosen, wanted.at_most)
-        first = tuple(islice(rows, wanted.at_most + 1))
+        rows = _rows(tables.rows(name, moment), definition, key, chosen)
+        first = tuple(islice(rows, _AT_MOST + 1))
     columns = tuple(column.name for column in definition.columns)
     names = tuple(column.name for column in key)
-    return FirstRows(moment, columns, names, first[: wanted.at_most], len(first) > wanted.at_most)
+    return FirstRows(moment, columns, names, first[:_AT_MOST], len(first) > _AT_MOST)
 
 
 def _column(definition: TableDefinition, name: str) -> Column:
@@ -121,13 +121,13 @@ class _Chosen:
 
 
 def _rows(
-    mirror: Mirror, definition: TableDefinition, key: Sequence[Column], chosen: _Chosen | None, at_most: int
+    mirror: Mirror, definition: TableDefinition, key: Sequence[Column], chosen: _Chosen | None
 ) -> Iterator[RowTexts]:
     for batch in mirror.exact_batches():
         for begin in range(0, batch.num_rows, _BATCH_ROWS):
             part = batch.slice(begin, _BATCH_ROWS)
             part = part if chosen is None else chosen.filter(part)
-            part = part.slice(0, at_most + 1)
+            part = part.slice(0, _AT_MOST + 1)
             for row, texts in zip(json_rows_of(part, definition), _key_texts(part, key), strict=True):
                 yield RowTexts(_value_texts(row, definition), texts)
 

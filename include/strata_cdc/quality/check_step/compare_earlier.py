@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from strata_cdc.runs.run_folder import DecodedRun
     from strata_cdc.runs.run_past import EarlierTable, RunPast
     from strata_cdc.runs.run_plan import RunPlan
-    from strata_cdc.tables.port import Output
 
 DEFAULT_KEYS = 100
 """Of a table and interval, that are compared with earlier intervals."""
@@ -65,7 +64,6 @@ class EarlierComparison:
         decoded: DecodedRun,
         past: RunPast,
         subjects: Mapping[int, Sequence[TableSubject]],
-        output: Output = OUTPUT,
         limits: SearchLimits = SearchLimits(),
     ) -> None:
         """Takes what is known of the run.
@@ -74,11 +72,10 @@ class EarlierComparison:
             decoded: What it staged.
             past: What lies before it.
             subjects: By interval, what is judged.
-            output: What kind of table is published to.
             limits: How much is read of each table.
         """
         self._lake, self._plan, self._decoded, self._past = lake, plan, decoded, past
-        self._subjects, self._output, self._limits = subjects, output, limits
+        self._subjects, self._limits = subjects, limits
 
     def compare(
         self, firsts: Mapping[str, Firsts], profiles: Mapping[str, FileProfile], keys: int | None
@@ -172,7 +169,7 @@ class EarlierComparison:
     def _published(self, subject: TableSubject, interval: int) -> list[EarlierFile] | None:
         url = table_url(self._lake, self._plan.source, subject.table)
         try:
-            table = self._output.open(url)
+            table = OUTPUT.open(url)
             if table is None:
                 return []
             if table.left_beside():
