@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from strata_cdc.schema.answers.changes import changes
-from strata_cdc.schema.answers.lines import SessionLine
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.versions import Session
 from strata_cdc.schema.model.definition import TableName
@@ -68,4 +67,4 @@ def test_what_nobody_noted_is_not_said(tmp_path: Path):
     (change,) = (one for one in changes(store, "s", TableName("d", "t")) if one.entry.is_statement)
     assert change.session is None
     assert "session" not in msgspec.json.decode(msgspec.json.encode(change.line()))
-    assert msgspec.json.encode(SessionLine(1, None)) == b'{"server_id":1}'
+    assert msgspec.json.encode(Session(1, None)) == b'{"server_id":1}'

@@ -16,7 +16,6 @@ from strata_cdc.schema.answers.lines import (
     ChangeLine,
     EffectLine,
     OnlineChangeLine,
-    SessionLine,
     table_line,
     written_time,
 )
@@ -82,7 +81,7 @@ class ShownChange(Struct, frozen=True):
             binlog_pos=entry.binlog_pos,
             renamed_columns=self._renamed_columns() or UNSET,
             effect=EffectLine.from_effect(self.effect) if self.has_effect else UNSET,
-            session=UNSET if self.session is None else SessionLine(**asdict(self.session)),
+            session=UNSET if self.session is None else self.session,
         )
 
     @property

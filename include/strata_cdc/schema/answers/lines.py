@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from strata_cdc.schema.apply.diff import facts_in_doubt
+from strata_cdc.schema.history.versions import Session  # noqa: TC001  a field of a struct
 from strata_cdc.schema.model.types import shown_text
 
 if TYPE_CHECKING:
@@ -87,17 +88,6 @@ class EffectLine(Struct, frozen=True, omit_defaults=True):
         )
 
 
-class SessionLine(Struct, frozen=True, omit_defaults=True):
-    """Who ran a statement, as far as the binlog has it."""
-
-    server_id: int | None = None
-    """Of the server that ran the statement first."""
-    thread_id: int | None = None
-    """`CONNECTION_ID()` of the session on that server."""
-    invoker: str | None = None
-    """`user@host`, if the event has it: events of statements on tables never have it."""
-
-
 class ChangeLine(TableLine, frozen=True, kw_only=True):
     """A line of `schema history`: the table after a change, and the statement."""
 
@@ -118,7 +108,7 @@ class ChangeLine(TableLine, frozen=True, kw_only=True):
     """From the old name to the new one."""
     effect: EffectLine | UnsetType = UNSET
     """What it does to rows; not set if no statement made the change and the table was not known before."""
-    session: SessionLine | UnsetType = UNSET
+    session: Session | UnsetType = UNSET
     """Who ran the statement; not set for changes that were tracked before format 8 of the store."""
 
 

@@ -148,14 +148,14 @@ class Before(Struct, frozen=True):
         return in_file and position.seq <= self.last_seq and (position.binlog_pos or 0) < self.binlog_pos
 
 
-class Session(Struct, frozen=True):
+class Session(Struct, frozen=True, omit_defaults=True):
     """Who ran a statement, as far as its QUERY event has it: MySQL logs no account for statements on tables."""
 
-    server_id: int | None
+    server_id: int | None = None
     """Of the server that ran the statement first."""
-    thread_id: int | None
+    thread_id: int | None = None
     """The session there: `CONNECTION_ID()`, as in the logs of that server. After a restart, the ids begin anew."""
-    invoker: str | None
+    invoker: str | None = None
     """`user@host`, if the event has it."""
 
 
