@@ -116,6 +116,30 @@ def test_minimal_images_without_a_key_have_whole_images_before() -> None:
     assert played(KEYLESS, log) == [(1, "x", 6)]
 
 
+@pytest.mark.parametrize(
+    ("column", "kind", "value"),
+    [
+        ("point", pa.struct([("srid", pa.int32()), ("wkb", pa.binary())]), POINT),
+        ("vector(2)", pa.list_(pa.float32()), [1.0, 2.0]),
+        ("decimal(65,0)", pa.string(), "1" * 65),
+    ],
+)
+@pytest.mark.parametrize("given", [True, False])
+def test_columns_of_every_kind_are_completed_without_a_key(
+    column: str, kind: pa.DataType, value: Any, given: bool
+) -> None:
+    table, fields = definition({"a": "int", "g": column}, key=()), {"a": pa.int32(), "g": kind}
+    held = value if given else None
+    log = [
+        {"op": "insert", "seq": 1, "after": {"a": 1, "g": held}},
+        {"op": "insert", "seq": 2, "after": {"a": 2, "g": value}},
+        {"op": "update", "seq": 3, "before": {"a": 1, "g": held}, "after": {"a": 3}, "missing": ["g"]},
+    ]
+    batch = pa.Table.from_batches([changes(fields, log).batch])
+    state = apply_changes(state_schema(table).empty_table(), batch, table)
+    assert sorted(state.to_pylist(), key=lambda row: row["a"]) == [{"a": 2, "g": value}, {"a": 3, "g": held}]
+
+
 def test_partial_updates_are_applied_to_the_last_document_and_refused_without_one() -> None:
     table, fields = definition({"id": "int NOT NULL", "_op": "json"}), {"id": pa.int32(), "__op": pa.string()}
 

@@ -378,11 +378,11 @@ def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
 
 def with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
     """A table with other values in some rows of a column."""
-    mask = np.zeros(table.num_rows, bool)
-    mask[where] = True
-    column = table[name].combine_chunks()
-    filled = pc.replace_with_mask(column, pa.array(mask), values.combine_chunks())
-    return table.set_column(table.schema.get_field_index(name), name, filled)
+    at = np.arange(table.num_rows)
+    at[where] = table.num_rows + np.arange(len(values))
+    # Not `replace_with_mask`: Arrow 26 does not have it for structs and lists, which geometries and vectors are.
+    both = pa.chunked_array([*table[name].chunks, *values.chunks], values.type)
+    return table.set_column(table.schema.get_field_index(name), name, both.take(pa.array(at)))
 
 
 def _what_is_left(state: pa.Table, events: ImageChanges) -> pa.Table:
