@@ -243,6 +243,25 @@ def test_values_that_no_column_holds_are_refused(world: PastWorld) -> None:
             rows(world, f"SELECT {column} FROM shop.d FOR SYSTEM_TIME ALL")
 
 
+@pytest.mark.parametrize("day", ["0000-00-00", "0000-05-05"])
+def test_a_default_that_no_column_holds_is_refused_where_it_is_used(world: PastWorld, day: str) -> None:
+    """Also where no row event has it: existing rows got it, or an INSERT with a MINIMAL image."""
+    columns = f"day DATE DEFAULT '{day}', began DATETIME(3) DEFAULT '{day} 00:00:00', due DATE DEFAULT '{day}'"
+    followed(
+        world,
+        f"SET sql_mode = ''; CREATE TABLE d (id INT PRIMARY KEY, {columns})",
+        "SET sql_mode = ''; INSERT INTO d VALUES (1, NULL, NULL, NULL)",
+        "SET sql_mode = ''; ALTER TABLE d ADD COLUMN later DATE DEFAULT '0000-05-05'",
+        "SET sql_mode = '', binlog_row_image = MINIMAL; INSERT INTO d (id, due, later) VALUES (2, NULL, NULL)",
+        "SET sql_mode = '', binlog_row_image = MINIMAL; UPDATE d SET id = id + 1 ORDER BY id DESC",
+    )
+    world.assert_equal()
+    assert [row for row in rows(world, "SELECT due FROM shop.d FOR SYSTEM_TIME ALL") if row != (None,)] == []
+    for column in ("day", "began", "later"):
+        with pytest.raises(QueryError, match=f"a value of {column} for which the lake has no column"):
+            rows(world, f"SELECT {column} FROM shop.d FOR SYSTEM_TIME ALL")
+
+
 def test_a_value_that_the_type_of_now_does_not_have_is_refused(world: PastWorld) -> None:
     followed(
         world,

@@ -142,21 +142,50 @@ def _refuse_texts(history: MirrorHistory, own: Sequence[int]) -> None:
     """Refuses columns that had values which only `_invalid` has: the history shows NULL or an empty text for them."""
     names: dict[str, str] = {}
     for number in own:
-        shown = history.mirror.definition.columns[number].name
-        origins = [span.values[number].origin.column for span in history.spans]
-        names |= {origin.name: shown for origin in origins if origin is not None and may_be_invalid(origin)}
+        names |= _names(history, number)
         if any(map(_makes_texts, history.column_sources(number))):
-            raise _no_column(history, shown, "one that DDL gave to it")
+            raise _no_column(history, history.mirror.definition.columns[number].name, "one that DDL gave to it")
     for name, text in _texts(history) if names else ():
         if name in names:
             raise _no_column(history, names[name], text)
+    _refuse_defaults(history, own)
+
+
+def _refuse_defaults(history: MirrorHistory, own: Sequence[int]) -> None:
+    """Refuses columns to which an INSERT that did not name them gave such a value: no row event has it then."""
+    names: dict[str, str] = {}
+    for number in own:
+        if any(_has_text(column_source.lacking) for column_source in history.column_sources(number)):
+            names |= _names(history, number)
+    for name in _left_out(history) if names else ():
+        if name in names:
+            raise _no_column(history, names[name], "its default, which an INSERT gave to it")
+
+
+def _names(history: MirrorHistory, number: int) -> dict[str, str]:
+    """The names that a column had while it may have had such values, and its name now."""
+    shown = history.mirror.definition.columns[number].name
+    columns = [span.values[number].origin.column for span in history.spans]
+    return {column.name: shown for column in columns if column is not None and may_be_invalid(column)}
 
 
 def _makes_texts(column_source: ColumnSource) -> bool:
     """Whether DDL may have given a column values that only `_invalid` has."""
-    literals = (column_source, column_source.lacking, column_source.of_null)
-    has_text = any(literal is not None and literal.literal_text is not None for literal in literals)
+    has_text = _has_text(column_source) or _has_text(column_source.of_null)
     return has_text or (column_source.made is not None and column_source.made.texts is not None)
+
+
+def _has_text(literal: ColumnSource | None) -> bool:
+    return literal is not None and literal.literal_text is not None
+
+
+def _left_out(history: MirrorHistory) -> Iterator[str]:
+    """Columns that inserts did not name, where their images lack them."""
+    for table in history.tables.values():
+        for batch in table.batches(["_op", "_seq", "_missing"]):
+            is_insert = pc.equal(batch["_op"], "insert")
+            missing = batch.filter(pc.and_(is_insert, _inside(batch, history)))["_missing"]
+            yield from pc.list_flatten(missing).unique().to_pylist()
 
 
 def _texts(history: MirrorHistory) -> Iterator[tuple[str, str]]:
@@ -164,14 +193,18 @@ def _texts(history: MirrorHistory) -> Iterator[tuple[str, str]]:
     for table in history.tables.values():
         if INVALID_COLUMN in table.columns.names:
             for batch in table.batches(["_seq", INVALID_COLUMN]):
-                seqs = batch["_seq"]
-                inside = pc.and_(pc.greater(seqs, history.begins_at.seq), pc.less_equal(seqs, history.reached.seq))
-                for entries in batch.filter(inside)[INVALID_COLUMN].drop_null().to_pylist():
+                for entries in batch.filter(_inside(batch, history))[INVALID_COLUMN].drop_null().to_pylist():
                     yield from ((name.removeprefix(f"{BEFORE}."), text) for name, text in entries)
     texts = verbatim_names(history.base.definition)
     for batch in history.base.exact_batches(list(texts.values())) if texts else ():
         for name, of in texts.items():
             yield from ((name, text) for text in batch[of].drop_null().to_pylist())
+
+
+def _inside(batch: pa.Table, history: MirrorHistory) -> pa.ChunkedArray:
+    """Which changes the history has."""
+    seqs = batch["_seq"]
+    return pc.and_(pc.greater(seqs, history.begins_at.seq), pc.less_equal(seqs, history.reached.seq))
 
 
 def _no_column(history: MirrorHistory, name: str, text: str) -> QueryError:

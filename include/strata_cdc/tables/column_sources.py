@@ -90,7 +90,7 @@ def converted_source_of(
     given = left_out(origin.column)
     if not origin.steps:
         return replace(column_source, lacking=_source_of_given(given, column, column_source.empty_text))
-    lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps)
+    lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps, given.text)
     of_null = given_since(None, origin.column, origin.steps)
     return replace(
         column_source,
@@ -159,7 +159,7 @@ def _empty_text(then: Column, column: ViewColumn) -> str | None:
 
 
 def _source_of_given(value: Value | ValueOrigin, column: ViewColumn, empty_text: str | None = None) -> ColumnSource:
-    given, text = value.given, value.text if isinstance(value, ValueOrigin) else None
+    given, text = value.given, value.text
     if given is not None and empty_text is not None and given.as_py() == "":
         text = empty_text
     literal = None if given is None else given.cast(column.kind)

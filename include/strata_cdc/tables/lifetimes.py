@@ -17,6 +17,7 @@ from strata_cdc.schema.model.row_effects import NO_EFFECT, RowEffect
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 from strata_cdc.tables.origins import ValueOrigin, given_since, step_of
 from strata_cdc.tables.values.constants import constant
+from strata_cdc.tables.values.verbatim import constant_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,8 @@ class Value(Struct, frozen=True):
     """The column that had the value then."""
     given: pa.Scalar | None = None
     """Without a column: the value that the server gave to existing rows; None for NULL."""
+    text: str | None = None
+    """What `_invalid` would have for `given`."""
     unknown: str | None = None
     """Why the log does not show the value."""
     is_apart: bool = False
@@ -202,7 +205,9 @@ def earlier_origin(origin: ValueOrigin, before: TableDefinition, effect: RowEffe
     if old is None:
         filled = _filled(origin.column, effect)
         unknown = filled.unknown or next((step.unknown for step in origin.steps if step.unknown), None)
-        return ValueOrigin(unknown=unknown) if unknown else given_since(filled.given, origin.column, origin.steps)
+        if unknown:
+            return ValueOrigin(unknown=unknown)
+        return given_since(filled.given, origin.column, origin.steps, filled.text)
     step = step_of(old, origin.column, effect)
     if isinstance(step, str):
         step = TypeChange(old, origin.column, unknown=step)
@@ -227,7 +232,7 @@ def _given(column: Column, default: str | NoFill | None, what: str) -> Value:
     if isinstance(default, NoFill):
         return Value(unknown=f"{what} ({default.reason})")
     value = constant(column, default, 1)[0]
-    return Value(given=value if value.is_valid else None)
+    return Value(given=value if value.is_valid else None, text=constant_text(column, default, 1)[0].as_py())
 
 
 def is_shown_by_cast(before: Column, after: Column) -> bool:

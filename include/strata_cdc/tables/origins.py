@@ -64,18 +64,21 @@ def _type_of(column: Column) -> tuple[object, ...]:
     return column.column_type, column.character_set, column.nullable, column.auto_increment
 
 
-def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeChange]) -> ValueOrigin:
+def given_since(
+    value: pa.Scalar | None, column: Column, steps: Sequence[TypeChange], text: str | None = None
+) -> ValueOrigin:
     """The result of several conversions of one value.
 
     Args:
         value: The column's value; None for NULL.
         column: The column as it was before the first conversion.
         steps: The conversions, in order.
+        text: What `_invalid` would have for the value.
     """
     kind = arrow_type(column)
     values = pa.chunked_array([pa.nulls(1, kind) if value is None else pa.array([value.as_py()], kind)])
     try:
-        values, texts = converted_since(values, pa.chunked_array([pa.nulls(1, pa.string())]), steps)
+        values, texts = converted_since(values, pa.chunked_array([pa.array([text], pa.string())]), steps)
     except ReadAgainError as error:
         return ValueOrigin(unknown=error.facts().message)
     return ValueOrigin(given=values[0] if values[0].is_valid else None, text=texts[0].as_py())

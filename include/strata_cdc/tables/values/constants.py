@@ -29,7 +29,7 @@ def constant(column: Column, text: str | None, count: int) -> pa.Array:
 
 
 def _scalar(column: Column, text: str, target: pa.DataType) -> pa.Scalar:
-    """The value; NULL for a zero date."""
+    """The value; NULL for a date that the column does not hold."""
     kind = parse_column_type(column.column_type)
     if pa.types.is_binary(target):
         return pa.scalar(bytes.fromhex(text.removeprefix("0x")), target)
@@ -45,8 +45,11 @@ def _scalar(column: Column, text: str, target: pa.DataType) -> pa.Scalar:
 
 
 def _moment(text: str, target: pa.DataType) -> pa.Scalar:
+    if text.startswith("0000"):
+        # Zero dates, and those of the year 0, which Arrow would read as others of its calendar.
+        return pa.scalar(None, target)
     try:
         return pa.array([text]).cast(pa.date32() if pa.types.is_date32(target) else pa.timestamp("us")).cast(target)[0]
     except pa.ArrowInvalid:
-        # Zero dates and invalid dates; MySQL allows no other such value as a default.
+        # Invalid dates; MySQL allows no other such value as a default.
         return pa.scalar(None, target)
