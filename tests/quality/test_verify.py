@@ -147,6 +147,23 @@ def mirror_changed(world: LiveWorld, change: Callable[[pa.Table], pa.Table]) -> 
             pq.write_table(change(pq.ParquetFile(file).read()), file)
 
 
+@pytest.mark.parametrize("image", ["FULL", "MINIMAL"])
+def test_a_name_that_another_table_has_since_is_the_past_of_that_table(world: LiveWorld, image: str) -> None:
+    """As an online schema change leaves it: the old rows are in `_orders_del`, and `orders` lives on."""
+    world.sql(
+        "CREATE TABLE orders (id INT PRIMARY KEY, v INT); INSERT INTO orders VALUES (1, 1), (2, 2);"
+        "CREATE TABLE _orders_gho LIKE orders; INSERT INTO _orders_gho SELECT * FROM orders;"
+        "INSERT INTO _orders_gho VALUES (3, 3);"
+        "RENAME TABLE orders TO _orders_del, _orders_gho TO orders;"
+        f"SET binlog_row_image = {image}; UPDATE orders SET v = 4 WHERE id = 3; DELETE FROM orders WHERE id = 1;"
+        "ALTER TABLE orders ADD COLUMN n INT; RENAME TABLE orders TO archive;"
+    )
+    world.run()
+    found = verified(world)
+    assert {name: list(one.lines()) for name, one in found.items() if one.outcome is not ComparisonOutcome.MATCH} == {}
+    assert (found["_orders_del"].compared, found["archive"].compared) == (2, 7)
+
+
 def test_partial_images_are_followed_by_a_unique_key_and_over_changes_of_keys(world: LiveWorld) -> None:
     world.sql(
         """

@@ -43,12 +43,14 @@ class SourcePast(Struct, frozen=True):
     def table(self, name: TableName) -> TablePast:
         """What there is to know of one table."""
         names = {name}
+        backwards = []
         for change in reversed(self.table_changes):
             if change.name in names and change.renamed_from is not None:
                 names.add(change.renamed_from)
-        table_changes = tuple(
-            change for change in self.table_changes if change.name in names or change.renamed_from in names
-        )
+            # What became of another name after its rows had left it is the past of another table.
+            if change.name in names or change.renamed_from in names:
+                backwards.append(change)
+        table_changes = tuple(reversed(backwards))
         removals = tuple(removal for removal in self.removals if removal.name in names)
         return TablePast(name, frozenset(names), table_changes, removals, self.made_by)
 
