@@ -67,6 +67,21 @@ def test_a_zero_date_is_a_key(world: PastWorld, capsys: pytest.CaptureFixture[st
     assert "is no value of day" in refused(capsys, "history", "shop.t", "2026-13-01")
 
 
+def test_a_zero_date_that_a_statement_gave_is_shown(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, was DATE, none DATE); INSERT INTO t VALUES (1, NULL, NULL); "
+        "SET sql_mode = ''; ALTER TABLE t ADD COLUMN day DATE NOT NULL, ADD COLUMN began DATETIME(1) NOT NULL, "
+        "ADD COLUMN old DATE DEFAULT '0000-05-05'; ALTER TABLE t MODIFY was DATE NOT NULL, MODIFY none DATETIME",
+        "shop",
+    )
+    world.publish()
+    blamed = {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", "1")}
+    with world.server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM t")
+        (selected,) = cursor.fetchall()
+    assert list(blamed.values()) == list(selected)
+
+
 LABELS = """CREATE TABLE s (tags SET('red', 'Green', 'blue') PRIMARY KEY, n INT);
 INSERT INTO s VALUES ('blue,red', 1), ('', 2); UPDATE s SET n = 3;
 CREATE TABLE e (state ENUM('new', 'Old') PRIMARY KEY, n INT); INSERT INTO e VALUES ('old', 1)"""

@@ -18,6 +18,7 @@ from strata_cdc.tables.convert import convert_column
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.origins import step_of
 from strata_cdc.tables.values.constants import constant
+from strata_cdc.tables.values.verbatim import constant_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -147,9 +148,9 @@ def _filled(column: Column, value: str | None) -> KnownValue | None:
         array = constant(column, value, 1)
     except StrataError:
         return None
-    if value is not None and not array[0].is_valid:
-        return KnownValue(value)
-    return _of_array(column, array)
+    # A zero date, or another one that no column of the lake holds.
+    text = constant_text(column, value, 1)[0].as_py()
+    return _of_array(column, array) if text is None else KnownValue(text)
 
 
 def _converted(known: KnownValue | None, before: Column, after: Column, event: TableEvent) -> KnownValue | None:
@@ -159,9 +160,10 @@ def _converted(known: KnownValue | None, before: Column, after: Column, event: T
     if isinstance(step_of(before, after, event.effect), str):
         return None
     try:
-        return _of_array(after, convert_column(array, before, after, event.effect).combine_chunks())
+        converted = convert_column(array, before, after, event.effect).combine_chunks()
     except StrataError:
         return None
+    return _of_array(after, converted) if converted[0].is_valid else _filled(after, None)
 
 
 def _of_array(column: Column, array: pa.Array) -> KnownValue:
