@@ -65,17 +65,25 @@ class Binlog:
     def previous(self, gtid_set: str = "") -> int:
         return self.event(35, encode_gtid_set(GtidSet.parse(gtid_set)), flags=0x80)
 
-    def gtid(self, gno: int, *, micros: int | None = 0, original: int | None = None, server: str = SERVER) -> int:
+    def gtid(
+        self,
+        gno: int,
+        *,
+        micros: int | None = 0,
+        original: int | None = None,
+        server: str = SERVER,
+        seconds: int = 1_700_000_000,
+    ) -> int:
         """`micros` is None on servers that are too old for it; `original` is what a replica adds."""
         body = b"\1" + UUID(server).bytes + struct.pack("<qBqq", gno, 2, 0, 1)
         if micros is None:
-            return self.event(33, body)
+            return self.event(33, body, seconds=seconds)
         if original is None:
             return self.event(33, body + micros.to_bytes(7, "little"))
         return self.event(33, body + (micros | 1 << 55).to_bytes(7, "little") + original.to_bytes(7, "little"))
 
-    def anonymous(self) -> int:
-        return self.event(34, b"\1" + bytes(24) + struct.pack("<Bqq", 2, 0, 1) + bytes(7))
+    def anonymous(self, *, micros: int = 0) -> int:
+        return self.event(34, b"\1" + bytes(24) + struct.pack("<Bqq", 2, 0, 1) + micros.to_bytes(7, "little"))
 
     def tagged(self, gno: int, tag: str, *, server: str = SERVER) -> int:
         numbers = b"".join(varint(byte) for byte in UUID(server).bytes)
@@ -116,8 +124,8 @@ class Binlog:
     def xid(self, number: int = 1, *, seconds: int = 1_700_000_000) -> int:
         return self.event(16, number.to_bytes(8, "little"), seconds=seconds)
 
-    def xa_prepare(self, gtrid: bytes, *, one_phase: bool = False) -> int:
-        return self.event(38, struct.pack("<?iII", one_phase, 1, len(gtrid), 0) + gtrid)
+    def xa_prepare(self, gtrid: bytes, *, one_phase: bool = False, seconds: int = 1_700_000_000) -> int:
+        return self.event(38, struct.pack("<?iII", one_phase, 1, len(gtrid), 0) + gtrid, seconds=seconds)
 
     def domain_gtid(self, number: int, *, flags: int = 0, domain: int = 0) -> int:
         """A GTID of MariaDB; flag 1 says that one statement follows."""

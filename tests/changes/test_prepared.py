@@ -95,7 +95,7 @@ class Naive:
         self.rows += [(self.seq, row, value) for row, value in enumerate(written)]
 
 
-def landed(lake, naive: Naive) -> LandedStream:
+def landed(lake, naive) -> LandedStream:
     folder = lake / "landing" / "s"
     folder.mkdir(parents=True)
     for ordinal, binlog in enumerate(naive.files, 1):

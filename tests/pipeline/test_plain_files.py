@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata_cdc.pipeline.decode.decode_files import TrackedFiles
 
 XID = "X'31',X'',1"
-KINDS = ("rows", "rows", "rows", "again", "anonymous", "prepare", "commit", "rollback", "ddl")
+KINDS = ("rows", "rows", "rows", "again", "anonymous", "without time", "prepare", "commit", "rollback", "ddl")
 transactions = st.tuples(st.sampled_from(KINDS), st.integers(0, 3))
 files = st.lists(st.lists(transactions, max_size=6), min_size=1, max_size=3)
 
@@ -52,6 +52,8 @@ class Files:
         if kind == "again":
             binlog.gtid(max(1, self._gno - number), micros=1)
         elif kind == "anonymous":
+            binlog.anonymous(micros=self._gno * 1000 + 1)
+        elif kind == "without time":
             binlog.anonymous()
         else:
             self._next(binlog)
@@ -123,7 +125,12 @@ def file_of(tmp_path: Path, *kinds: str) -> Path:
 
 @pytest.mark.parametrize(
     ("kinds", "is_plain"),
-    [(("rows", "ddl", "anonymous"), True), (("rows", "again"), False), (("prepare", "commit"), False)],
+    [
+        (("rows", "ddl", "anonymous"), True),
+        (("rows", "again"), False),
+        (("rows", "without time"), False),
+        (("prepare", "commit"), False),
+    ],
 )
 def test_which_files_are_plain(tmp_path: Path, kinds: tuple[str, ...], is_plain: bool) -> None:
     path = str(file_of(tmp_path, *kinds))

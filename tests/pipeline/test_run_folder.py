@@ -176,7 +176,7 @@ def test_a_slice_is_stored_with_numbers_of_its_tables(folder: Folder) -> None:
     (stored,) = json.loads(folder.read_file("plan.json"))["slices"]
     assert [*stored] == [
         "source", "segment", "binlog_file", "begin", "end", "binlog_pos", "first_seq", "first_row", "clock", "inside",
-        "table_maps", "more", "tables", "interval_start",
+        "table_maps", "more", "times", "tables", "interval_start",
     ]  # fmt: skip
     assert stored["more"] == [
         {"begin": 100, "end": 120, "binlog_pos": 100, "first_seq": 2, "clock": 6, "prepared_seq": 1}

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.bytes.files import open_extents
 from strata_cdc.changes.blocks import RowReader
+from strata_cdc.changes.commit_times import commit_times
 from strata_cdc.changes.decode import decode_blocks, decode_slice
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.plan import Range, cut_slices
@@ -83,6 +84,7 @@ def changes_of_table(
             lambda name, seq: history.at(name, AtSeq(seq)),
             source=stream.source,
             segment=segment.url,
+            clock=stream.clock_at(max(first, segment.summary.first_seq - 1)),
             wanted=table.__eq__,
         )
         for refusal in cut.refused:
@@ -172,4 +174,9 @@ def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:
     # The clock before a range is not later than the range's own time, and nothing else about it matters.
     seqs, clocks = firsts + batch.first_seq, batch.committed_at[firsts]
     columns = (batch.begins[firsts], batch.ends[lasts], batch.positions[firsts], seqs, clocks)
-    return [Range(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
+    times = (commit_times(batch, first, last + 1) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True))
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        Range(begin, end, position, seq, clock, times=own)
+        for (begin, end, position, seq, clock), own in zip(numbers, times, strict=True)
+    ]

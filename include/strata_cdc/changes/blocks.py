@@ -20,10 +20,11 @@ from strata_cdc.binlog.events.registry import ServerRegistry
 from strata_cdc.binlog.events.table_map import parse_table_map
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.gtid import GTID_BYTES
-from strata_cdc.binlog.kernels.layout import Tables, WalkState
+from strata_cdc.binlog.kernels.layout import Fact, Tables, WalkState
 from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.kernels.stream import walk_events
 from strata_cdc.binlog.kernels.words import Request, State, Word
+from strata_cdc.changes.commit_times import TimesAlong
 from strata_cdc.changes.maps_in_force import MapsInForce
 from strata_cdc.changes.port import Hole, Watermark
 from strata_cdc.changes.row_buffers import RowBuffers
@@ -124,9 +125,10 @@ class _WalkPosition:
 class _PlannedBuffers:
     """The row buffers of a walk, each with the plan of its rows."""
 
-    def __init__(self) -> None:
-        """Has no buffers yet."""
+    def __init__(self, times: TimesAlong) -> None:
+        """Has no buffers yet; `times` are those of the walk."""
         self.arrays = RowBuffers()
+        self._times = times
         self._numbers: dict[MapPlan, int] = {}
         """The row buffer of each plan; `_plans` is the inverse."""
         self._plans: list[MapPlan] = []
@@ -147,7 +149,9 @@ class _PlannedBuffers:
         for buffer_number in self.arrays.waiting() if number is None else (number,):
             plan = self._plans[buffer_number].decode
             if plan is not None and self.region is not None:
-                yield RowBlock(plan, self.arrays.drain(buffer_number), self.region, tuple(servers))
+                rows = self.arrays.drain(buffer_number)
+                self._times.correct(rows.facts[Fact.SEQ], rows.facts[Fact.CLOCK])
+                yield RowBlock(plan, rows, self.region, tuple(servers))
 
 
 class RowReader:
@@ -160,7 +164,8 @@ class RowReader:
 
     def __init__(self, binlog: BinlogFile, plans: DecodePlans) -> None:
         self._file, self._plans = _WalkedFile.from_file(binlog), plans
-        self._walk_position, self._maps, self._buffers = _WalkPosition(), MapsInForce(), _PlannedBuffers()
+        self._walk_position, self._maps, self._times = _WalkPosition(), MapsInForce(), TimesAlong()
+        self._buffers = _PlannedBuffers(self._times)
         self._range: Range | None = None
         """The range that is being read."""
         self._changed_seq = 0
@@ -190,7 +195,9 @@ class RowReader:
     @property
     def clock(self) -> int:
         """The commit clock at that transaction, microseconds UTC."""
-        return int(self._walk_position.state.clock)
+        clock = np.array([self._walk_position.state.clock], np.int64)
+        self._times.correct(np.array([self.seq], np.int64), clock)
+        return int(clock[0])
 
     def check_end(self) -> None:
         """Checks that the file may end after the last range, which has been read completely.
@@ -224,6 +231,7 @@ class RowReader:
         if any(seq is not None and seq < self._changed_seq for seq in sides):
             self._maps.forget()
         self._walk_position.begin(start, is_piece=self._file.is_piece)
+        self._times.add(start.range.first_seq, start.range.times)
         for body in start.table_maps:
             self._take_table_map(body)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct, field
 
 from strata_cdc.binlog.events.model import XaStep
+from strata_cdc.changes.commit_times import CommitTimes, time_to_keep
 from strata_cdc.errors import SchemaGapError
 from strata_cdc.landing.prepared import CommittedRecord
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
@@ -74,6 +75,8 @@ class Range(Struct, frozen=True, omit_defaults=True):
     """Offsets of the TABLE_MAP events that are in force at `begin`."""
     prepared_seq: int | None = None
     """Ordinal of the prepared transaction, whose schemas apply; None if the range has no prepared transaction."""
+    times: CommitTimes = ()
+    """Of the transactions whose first event is in the range and does not have them."""
 
     @classmethod
     def of_prepared(cls, prepared: TransactionRecord, commit: TransactionRecord) -> Self:
@@ -118,6 +121,8 @@ class Slice(Struct, frozen=True):
     more: tuple[Range, ...] = ()
     """The ranges that are decoded after the first one, in this order. The bytes between them have no rows of the
     slice's tables, or only prepared rows that take effect elsewhere."""
+    times: CommitTimes = ()
+    """As of `Range`."""
 
     @property
     def key(self) -> str:
@@ -132,7 +137,7 @@ class Slice(Struct, frozen=True):
     def ranges(self) -> Iterator[Range]:
         """All ranges, in the order of decoding."""
         place = self.begin, self.end, self.binlog_pos
-        yield Range(*place, self.first_seq, self.clock, self.inside, self.first_row, self.table_maps)
+        yield Range(*place, self.first_seq, self.clock, self.inside, self.first_row, self.table_maps, times=self.times)
         yield from self.more
 
 
@@ -238,6 +243,8 @@ class _Planner(Struct):
     clock_before: int = 0
     has_rows: bool = False
     """Whether the open range has wanted rows."""
+    times: list[tuple[int, int]] = field(default_factory=list)
+    """Of the open range."""
 
     def add(self, record: TransactionRecord) -> None:
         if record.mark is not None and record.mark.step is XaStep.PREPARE:
@@ -255,6 +262,7 @@ class _Planner(Struct):
             self.segment_url, self.binlog_file = segment_url, record.binlog_file
         self.tables.update(needed)
         self.has_rows = self.has_rows or any(needed.values())
+        self._keep_time(record)
         self.end = record.end
         self.clock = record.committed_at
         if record.end - record.begin > self.target_bytes and record.splits:
@@ -267,10 +275,15 @@ class _Planner(Struct):
             self._emit()
         self.tables = {}
 
+    def _keep_time(self, record: TransactionRecord) -> None:
+        time = time_to_keep(record)
+        if time != (self.times[-1][1] if self.times else 0):
+            self.times.append((record.seq, time))
+
     def _end_range(self) -> None:
         if self.first is not None and self.has_rows:
             self._add_range(self.first, self.first.begin, self.end)
-        self.first, self.has_rows = None, False
+        self.first, self.has_rows, self.times = None, False, []
 
     def _names(self, record: TransactionRecord) -> list[TableName]:
         return [name for name in map(self._name, record.tables) if name is not None]
@@ -325,7 +338,7 @@ class _Planner(Struct):
     def _split(self, record: TransactionRecord) -> None:
         """Cuts the open slice, which ends with a transaction larger than a slice, at its split points."""
         if self.first is None or not self.has_rows:
-            self.first = None
+            self.first, self.times = None, []
             return
         # The first part includes what the slice had before.
         of, begin, point = self.first, self.first.begin, None
@@ -336,7 +349,7 @@ class _Planner(Struct):
                 of, begin, point = record, following.offset, following
         self._add_range(of, begin, record.end, point)
         self._emit()
-        self.first, self.has_rows, self.tables = None, False, {}
+        self.first, self.has_rows, self.times, self.tables = None, False, [], {}
 
     def _add_range(self, record: TransactionRecord, begin: int, end: int, point: SplitPoint | None = None) -> None:
         """A range of the open slice that begins with a transaction, or inside of one."""
@@ -351,6 +364,7 @@ class _Planner(Struct):
                 inside=(str(record.gtid) if record.gtid else "") if is_inside else None,
                 first_row=point.row if point else 0,
                 table_maps=point.table_maps if point else (),
+                times=() if is_inside else tuple(self.times),
             )
         )
         self.size += end - begin
@@ -372,6 +386,7 @@ class _Planner(Struct):
                 table_maps=first.table_maps,
                 tables=tuple(table for _, table in sorted(self.tables.items()) if table is not None),
                 more=tuple(more),
+                times=first.times,
             )
         )
         self.ranges, self.size = [], 0

@@ -180,9 +180,13 @@ def decode_files(
         return versions[key]
 
     request = _DecodeRequest(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles(), plain or {})
+    clock = 0
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
-            yield from _decode_file(binlog, _tracked_place(store, source, binlog), request)
+            state = _tracked_place(store, source, binlog)
+            state.clock = clock
+            yield from _decode_file(binlog, state, request)
+            clock = state.clock
     yield from request.prepared.undecided()
 
 

@@ -19,6 +19,7 @@ from strata_cdc.binlog.events.model import DomainGtidEvent, Query, XaStep
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.transactions import scan_transactions
 from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.changes.commit_times import commit_times
 from strata_cdc.changes.plan import Range
 from strata_cdc.errors import StrataError, StreamHoleError
 from strata_cdc.position.clock import CommitClock
@@ -144,27 +145,33 @@ class PreparedInFiles:
         shift = _shift(binlog)
         begin, end = whole.begin, whole.end
         at, seq, clock, fault = begin, whole.first_seq, whole.clock, None
+        times: list[tuple[int, int]] = []
         batches = scan_transactions(
             binlog, first_seq=seq, clock=CommitClock(clock), begin=begin, end=end, chain=copy(chain)
         )
         sound = begin
         try:
             for batch in batches:
-                sound = int(batch.ends[-1])
+                sound, row = int(batch.ends[-1]), 0
                 marked = batch.records() if batch.marks else ()
                 for record in (record for record in marked if record.mark is not None):
+                    times += commit_times(batch, row, record.seq - batch.first_seq)
                     if at < record.begin:
-                        yield FileRange(binlog.path, Range(at, record.begin, at + shift, seq, clock))
+                        yield FileRange(
+                            binlog.path, Range(at, record.begin, at + shift, seq, clock, times=tuple(times))
+                        )
                     chain.follow(binlog.buffer, index_events(binlog.buffer, record.begin, record.end, binlog.format))
                     committed = self.apply(binlog.path, record)
                     if committed is not None:
                         yield committed
                     at, seq, clock = record.end, record.seq + 1, record.committed_at
+                    row, times = seq - batch.first_seq, []
+                times += commit_times(batch, row, len(batch))
         except StrataError as error:
             fault = error
         # What is prepared, or will be, gives no row: not that of a transaction that is cut off or damaged, either.
         until = sound if fault is not None and _begins_xa(binlog, sound, end) else end
-        yield FileRange(binlog.path, Range(at, until, at + shift, seq, clock))
+        yield FileRange(binlog.path, Range(at, until, at + shift, seq, clock, times=tuple(times)))
         if fault is not None:
             raise fault
 

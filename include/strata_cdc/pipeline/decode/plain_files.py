@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
+from strata_cdc.changes.commit_times import times_to_keep
 from strata_cdc.position.executed import ExecutedBuilder
 from strata_cdc.position.sets import GtidSet
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class PlainFile(Struct, frozen=True):
-    """A file of whole, undamaged transactions, each of which comes once and takes effect where it is: none has to do
-    with XA."""
+    """A file of whole, undamaged transactions, each of which comes once, takes effect where it is, and has its commit
+    time in its first event: none has to do with XA."""
 
     end: int
     """Its size when it was read (bytes): it may have grown meanwhile."""
@@ -71,7 +72,8 @@ class _OpenFile:
         batch, binlog = item.batch, item.bytes()
         self.path, self._end = binlog.path, len(binlog.buffer)
         # MariaDB's positions do not tell which numbers there are.
-        self.is_plain = self.is_plain and not batch.marks and not batch.counts_domains
+        is_plain = not batch.marks and not batch.counts_domains and not times_to_keep(batch).any()
+        self.is_plain = self.is_plain and is_plain
         if self.is_plain:
             batch.add_to(self._executed)
             self._numbered += int((batch.sid_numbers >= 0).sum())

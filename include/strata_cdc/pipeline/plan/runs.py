@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata_cdc.binlog.events.model import TableRows, TransactionRecord
+from strata_cdc.changes.commit_times import times_to_keep
 from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.model.definition import TableName
 
@@ -66,7 +67,7 @@ def _records(
 
 def _starts(batch: TransactionBatch, low: int, high: int) -> list[int]:
     """The rows of a batch that do not go on with the row before: they or it are more than a small change of rows that
-    has a GTID, or they do not lie directly after it."""
+    has a GTID, they do not lie directly after it, or not all of them have the commit time that a plan keeps."""
     rows = slice(low, high)
     is_small = (batch.ends[rows] - batch.begins[rows] <= _RUN_BYTES // 2) & (batch.sid_numbers[rows] >= 0)
     for end in (batch.statements_end, batch.splits_end):
@@ -75,6 +76,8 @@ def _starts(batch: TransactionBatch, low: int, high: int) -> list[int]:
         if low <= row < high:
             is_small[row - low] = False
     goes_on = is_small[1:] & is_small[:-1] & (batch.begins[low + 1 : high] == batch.ends[low : high - 1])
+    # The decoder gets these from the plan.
+    goes_on &= np.diff(times_to_keep(batch, low, high)) == 0
     return [low, *(low + 1 + np.flatnonzero(~goes_on)).tolist()]
 
 
