@@ -52,11 +52,8 @@ class TimesAlong:
 
     def add(self, first_seq: int, times: CommitTimes) -> None:
         """Adds those of the next range, which begins with a transaction."""
-        if not times and not self._knows_any:
-            return
-        self._known += [(first_seq, 0), *times]
-        self._seqs, self._times = np.array(self._known, np.int64).T
-        self._least = np.maximum.accumulate(self._times)
+        if times or self._knows_any:
+            self._known += [(first_seq, 0), *times]
 
     @property
     def _knows_any(self) -> bool:
@@ -66,5 +63,9 @@ class TimesAlong:
         """Replaces the times that first events have by those of the transactions."""
         if not self._knows_any:
             return
+        if len(self._seqs) < len(self._known):
+            # Not for each range: there may be thousands between two blocks of rows.
+            self._seqs, self._times = np.array(self._known, np.int64).T
+            self._least = np.maximum.accumulate(self._times)
         at = np.searchsorted(self._seqs, seqs, "right") - 1
         clocks[:] = np.where(self._times[at] > 0, self._times[at], np.maximum(clocks, self._least[at]))
