@@ -25,9 +25,10 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.continued import plain_name
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.current_rows import end_column
-from strata_cdc.tables.layout import METADATA, table_url
+from strata_cdc.tables.layout import METADATA, column_name, table_url
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.ordered_rows import row_groups_of
+from strata_cdc.tables.state import unlogged_sources
 from strata_cdc.tables.united import as_schema
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class MirrorBatch(Struct, frozen=True):
     """Changes of whole transactions."""
 
     changes: pa.Table
-    """In the columns of the definition of the range; images before have only the key, if the table has one."""
+    """In the columns of the definition of the range; images before have only what is needed of them."""
     until: int
     """Ordinal of the last transaction whose changes may be here; all changes up to it are here or were before."""
     rest: Callable[[], Iterable[pa.Table]] = tuple
@@ -120,7 +121,7 @@ class _MirrorReader:
     """Reads what mirrors need."""
 
     def read_changes(self, group: OpenGroup, span: VersionRange) -> pa.Table:
-        """The changes in the columns of the definition of the range; images before have only the key, if there is one.
+        """The changes in the columns of the definition of the range; of images before, only what is needed.
 
         Raises:
             CannotFollowError: A change has another schema version.
@@ -325,9 +326,13 @@ def _before(schema: pa.Schema, definition: TableDefinition) -> pa.Schema:
 
 
 def _columns_before(definition: TableDefinition) -> list[str]:
-    """The columns that are needed of images before; empty if all are needed, because nothing else identifies a row."""
+    """The columns that are needed of images before; empty if all are needed, because nothing else identifies a row.
+    What generated columns are made of tells whether an image may lack these: see `refuse_unlogged_values`."""
     key, end = key_columns(definition), end_column(definition)
-    return [*key, end] if key and end is not None else list(key)
+    if not key:
+        return []
+    sources = [column_name(name) for name in unlogged_sources(definition)]
+    return list(dict.fromkeys([*key, *([] if end is None else [end]), *sources]))
 
 
 def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:

@@ -220,8 +220,8 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
     lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
     if lacking and lacking <= {f"_before.{column.name}" for column in definition.columns if column.generated}:
         raise Usage(
-            f"images before changes lack {', '.join(sorted(lacking))}, which identify a row and are generated: MariaDB "
-            "logs no generated columns of updates",
+            f"images before changes lack {', '.join(sorted(lacking))}, which identify a row and are generated: the "
+            "server logged updates without them",
             remedy="The change table has what is logged. For a mirror, give the table a key of columns that are not "
             "generated.",
         )
@@ -233,28 +233,41 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
         )
 
 
+def unlogged_sources(definition: TableDefinition) -> list[str]:
+    """What the generated columns are made of that images may lack: the columns that `refuse_unlogged_values` compares
+    with those of the images before."""
+    return [name for column in _computed(definition) for name in source_columns(column, definition)]
+
+
+def _computed(definition: TableDefinition) -> list[Column]:
+    """The columns that are computed from others."""
+    generated = [column for column in definition.columns if column.generated is not None]
+    return [column for column in generated if column.generation_expression not in ROW_TIMES]
+
+
 def refuse_unlogged_values(events: ImageChanges, definition: TableDefinition, missing: pa.ChunkedArray) -> None:
-    """Refuses updates that may have changed a generated column which their images lack. MySQL logs such columns; from
-    11 on, MariaDB leaves generated columns out of the images of updates, whatever its row image is.
+    """Refuses updates that may have changed a generated column which their images lack. MySQL 9.7 logs such a column
+    whenever the statement sets what it is made of (under NOBLOB and MINIMAL, too); from 11 on, MariaDB leaves generated
+    columns out of the images of updates, whatever its row image is, and 10.11 under NOBLOB those of TEXT and BLOB.
 
     Args:
-        events: The changes, in order.
+        events: The changes, in order; their images before have the columns that `unlogged_sources` names.
         definition: The definition of the version that decoded them.
         missing: The column `_missing` of the changes.
 
     Raises:
         Usage: The values of a generated column are not known.
     """
-    for column in definition.columns:
+    for column in _computed(definition):
         absent = events.absent.get(column_name(column.name))
-        if absent is None or column.generated is None or column.generation_expression in ROW_TIMES:
+        if absent is None:
             continue
         updates = absent[np.isin(events.after_at[absent], events.before_at)]
         changed = [name for name in source_columns(column, definition) if _may_differ(events, name, updates, missing)]
         if changed:
             raise Usage(
-                f"updates of {', '.join(changed)} lack {column.name}, which is generated from it: MariaDB logs no "
-                "generated columns of updates",
+                f"updates of {', '.join(changed)} lack {column.name}, which is generated from it, and the log has its "
+                "new values nowhere else",
                 remedy="The change table has what is logged. For a mirror, make it a column that is not generated.",
             )
 
