@@ -23,7 +23,7 @@ from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.tables.limits import FileLimits
 from tests.docs.pages import read_blocks
 from tests.mirrors.server_zones import load_zones
-from tests.mirrors.world import MirrorWorld, assert_rows, outcomes
+from tests.mirrors.world import MirrorWorld, assert_rows, mirror_of, outcomes
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
@@ -282,6 +282,37 @@ def test_what_an_insert_left_out_has_its_default(world: MirrorWorld) -> None:
     world.publish()
     world.update()
     world.assert_equal()
+
+
+@pytest.mark.parametrize("clause", ["MODIFY n BIGINT", "ENGINE = MyISAM", "CONVERT TO CHARACTER SET utf16"])
+@pytest.mark.parametrize(
+    ("mode", "date", "is_zeroed"),
+    [
+        ("", "2024-02-31", True),
+        ("", "2024-00-10", False),
+        ("NO_ZERO_DATE", "0000-00-00", False),
+        ("ALLOW_INVALID_DATES,NO_ZERO_IN_DATE", "2024-10-00", True),
+        ("ALLOW_INVALID_DATES,NO_ZERO_IN_DATE", "2024-02-31", False),
+    ],
+)
+def test_a_mirror_stands_in_front_of_dates_that_a_copied_table_lacks(
+    world: MirrorWorld, clause: str, mode: str, date: str, is_zeroed: bool
+) -> None:
+    world.server.run_sql(
+        "SET sql_mode = 'ALLOW_INVALID_DATES'; CREATE TABLE t (id INT PRIMARY KEY, d DATE, n INT, v VARCHAR(5));"
+        f"INSERT INTO t VALUES (1, '{date}', 1, 'a'), (2, '2024-02-29', 2, 'b');"
+        f"SET sql_mode = '{mode}'; ALTER TABLE t {clause}",
+        "shop",
+    )
+    world.publish()
+    (mirror,) = world.update().mirrors
+    shown = world.server.run_sql("SELECT CAST(d AS CHAR) AS d FROM t WHERE id = 1", "shop").split()[-1]
+    assert (shown != date) == is_zeroed
+    assert ("d has dates" in (mirror.behind or "")) == is_zeroed
+    if not is_zeroed:
+        assert mirror.behind is None
+        rows = mirror_of(world, "t").to_arrow(["id", "_invalid"]).sort_by("id")
+        assert rows["_invalid"].to_pylist() == [[("d", date)], None]
 
 
 @pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])

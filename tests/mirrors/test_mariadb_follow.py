@@ -59,6 +59,29 @@ def test_a_table_that_is_replaced_by_its_like(world):
     world.assert_equal()
 
 
+@pytest.mark.parametrize(
+    ("mode", "date", "is_zeroed"),
+    [
+        ("", "2024-02-31", False),
+        ("NO_ZERO_DATE", "2024-02-31", True),
+        ("NO_ZERO_DATE", "2024-00-10", False),
+        ("NO_ZERO_IN_DATE", "2024-00-10", True),
+        ("NO_ZERO_DATE,ALLOW_INVALID_DATES", "2024-02-31", False),
+    ],
+)
+def test_dates_that_a_copied_table_lacks(world, mode, date, is_zeroed):
+    behind = follow(
+        world,
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        "CREATE TABLE t (id INT PRIMARY KEY, d DATE, n INT)",
+        f"INSERT INTO t VALUES (1, '{date}', 1)",
+        f"SET sql_mode = '{mode}'",
+        "ALTER TABLE t MODIFY n BIGINT",
+    )["shop.t"]
+    shown = world.server.run_sql("SELECT CAST(d AS CHAR) AS d FROM t", "shop").split()[-1]
+    assert (shown != date) == is_zeroed == ("d has dates" in (behind or ""))
+
+
 @pytest.mark.parametrize("image", ["FULL", "NOBLOB"])
 def test_updates_beside_what_a_generated_column_is_made_of(world, image):
     """From 11 on no update logs generated columns, and under NOBLOB 10.11 logs no generated TEXT; the images before

@@ -12,6 +12,7 @@ import pytest
 from strata_cdc.errors import ReadAgainError, Usage
 from strata_cdc.schema.history.effects import effect_of_columns
 from strata_cdc.schema.model.definition import Column, TableDefinition
+from strata_cdc.schema.model.row_effects import EffectKind, RowEffect, ZeroedDate
 from strata_cdc.tables.convert import convert_exact_rows, convert_rows, exact_schema, state_schema
 from tests.tables.changes import definition
 
@@ -266,3 +267,30 @@ def test_a_column_that_is_dropped_and_added_is_another_one() -> None:
     # The old name of a renamed column can be given to a new one.
     new = definition({"c": "int", "a": "int"})
     assert altered(rows, old, new, [0, None]).to_pylist() == [{"c": 1, "a": None}]
+
+
+@pytest.mark.parametrize(
+    ("text", "zeroed"),
+    [
+        ("0000-00-00", None),
+        ("0000-05-05", None),
+        ("0000-02-30", ZeroedDate.ON_NO_CALENDAR),
+        ("2023-02-29", ZeroedDate.ON_NO_CALENDAR),
+        ("2024-11-31 10:00:00", ZeroedDate.ON_NO_CALENDAR),
+        ("0000-00-10", ZeroedDate.IN_PARTS),
+        ("0000-10-00", ZeroedDate.IN_PARTS),
+        ("2024-00-31", ZeroedDate.IN_PARTS),
+        ("2024-00-00", ZeroedDate.IN_PARTS),
+        ("0300-00-00", ZeroedDate.IN_PARTS),
+    ],
+)
+@pytest.mark.parametrize("date", list(ZeroedDate))
+def test_dates_that_a_server_may_have_made_zero_are_refused(text: str, zeroed: ZeroedDate | None, date: ZeroedDate):
+    table = definition({"c": "datetime"}, key=())
+    rows = pa.table([[None], [text]], schema=exact_schema(table))
+    effect = RowEffect(kind=EffectKind.NONE, zeroed_dates=(date,))
+    if date is zeroed:
+        with pytest.raises(ReadAgainError, match=f"c has dates {date.value}"):
+            convert_exact_rows(rows, table, table, effect)
+    else:
+        assert convert_exact_rows(rows, table, table, effect).equals(rows)

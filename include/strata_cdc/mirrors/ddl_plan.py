@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.changes.arrow import is_calendar, may_be_invalid
-from strata_cdc.errors import StrataError
+from strata_cdc.errors import ReadAgainError, StrataError
 from strata_cdc.mirrors.renames import (
     Renames,
     first_columns,
@@ -23,7 +23,8 @@ from strata_cdc.mirrors.renames import (
 )
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import EffectKind
-from strata_cdc.tables.verbatim import INVALID_COLUMN, verbatim_names
+from strata_cdc.tables.values.verbatim import refuse_zeroed
+from strata_cdc.tables.verbatim import INVALID_COLUMN, verbatim_name, verbatim_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +80,7 @@ def plan_alter(mirror: Mirror, change: TableChange, renames: Renames) -> DdlPlan
     if not _keeps_files(mirror, columns, change):
         return DdlPlan(change.effect.kind, FilesAction.REWRITE, definition, columns)
     if INVALID_COLUMN in mirror.schema.names:
+        _refuse_zeroed(mirror, change.effect)
         columns = with_invalid(columns, mirror.schema, highest_number(mirror.snapshot.properties))
     gone = (mirror.gone_columns | _in_files(mirror.schema)) - _in_files(columns)
     return DdlPlan(change.effect.kind, FilesAction.KEEP, definition, columns, gone)
@@ -153,6 +155,22 @@ def _keeps_texts(mirror: Mirror, change: TableChange) -> bool:
         return True
     stays = {old.name for new, old in origins if old and (new.name, new.column_type) == (old.name, old.column_type)}
     return stays >= verbatim_names(mirror.definition).keys()
+
+
+def _refuse_zeroed(mirror: Mirror, effect: RowEffect) -> None:
+    """Refuses an effect on dates in the files of a mirror, which looks at no rows otherwise.
+
+    Raises:
+        CannotFollowError: The rows have such dates.
+    """
+    dates = [column for column in mirror.definition.columns if is_calendar(column)]
+    names = [verbatim_name(column.name) for column in dates]
+    for rows in mirror.exact_batches(names) if effect.zeroed_dates else ():
+        for column, name in zip(dates, names, strict=True):
+            try:
+                refuse_zeroed(rows[name], column, effect.zeroed_dates)
+            except ReadAgainError as error:
+                raise CannotFollowError(error.facts().message) from error
 
 
 def _gets_texts(new: Column, old: Column | None) -> bool:

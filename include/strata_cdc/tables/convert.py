@@ -20,7 +20,7 @@ from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.values.constants import constant
 from strata_cdc.tables.values.known import converted
 from strata_cdc.tables.values.pair import Pair
-from strata_cdc.tables.values.verbatim import constant_text, converted_texts
+from strata_cdc.tables.values.verbatim import constant_text, converted_texts, refuse_zeroed
 from strata_cdc.tables.verbatim import verbatim_name, verbatim_names
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinitio
     texts_of = verbatim_names(old)
     for column, before in effect.columns(old, new) if rows.num_rows else ():
         name, known = verbatim_name(column.name), None if before is None else texts_of.get(before.name)
+        if before is not None and known is not None:
+            refuse_zeroed(rows[known], before, effect.zeroed_dates)
         if before is None:
             texts = pa.chunked_array([constant_text(column, fills.get(column.name), rows.num_rows)])
         elif known is None and not may_be_invalid(column):

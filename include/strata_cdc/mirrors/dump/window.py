@@ -22,7 +22,6 @@ from strata_cdc.mirrors.dump.manifest import earliest
 from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.position.binlog_position import ServerPosition
 from strata_cdc.schema.history.historian import History
-from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.convert import state_schema
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def happened(
     for entry in store.timeline(source, [table]):
         if window.after_seq < entry.seq <= window.last_seq:
             after = store.definition(entry.fingerprint) if entry.fingerprint else None
-            if entry.effect.kind is not EffectKind.NONE or not _is_alike(after, definition):
+            if not entry.effect.keeps_rows or not _is_alike(after, definition):
                 return store.ddl(entry.version_id) or entry.gap or "a version of its schema"
     for removal in store.row_removals(source, window.after_seq, window.last_seq):
         if removal.name == table:

@@ -11,7 +11,6 @@ from strata_cdc.mirrors.apply import refuse_foreign
 from strata_cdc.mirrors.follow.followed import Blocked, NotYetError, OvertakenError
 from strata_cdc.mirrors.log import states_since
 from strata_cdc.schema.history.shell_words import pattern_word
-from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def _keeps_unknown_rows(event: SchemaEvent) -> bool:
 
     A CREATE has no effect on rows either, but is not such a statement.
     """
-    return event.change is not None and event.change.effect.kind is EffectKind.NONE and not event.begins_rows
+    return event.change is not None and event.change.effect.keeps_rows and not event.begins_rows
 
 
 def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Blocked | None:

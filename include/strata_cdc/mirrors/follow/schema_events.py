@@ -14,7 +14,6 @@ from strata_cdc.schema.history.cascades import UNLOGGED, unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.engines import discards_rows
-from strata_cdc.schema.model.row_effects import EffectKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +149,7 @@ class SchemaEvents:
             if change is None:
                 break
             versions.add(change.version_id)
-            if event.begins_rows or change.renamed_from is not None or change.effect.kind is not EffectKind.NONE:
+            if event.begins_rows or change.renamed_from is not None or not change.effect.keeps_rows:
                 break
         return frozenset(versions)
 

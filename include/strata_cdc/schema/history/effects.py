@@ -27,6 +27,7 @@ from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.history.fills import NoFill, fill_of, times_of_rows
 from strata_cdc.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
+    STRICT_MODES,
     TIME_TRUNCATE_FRACTIONAL,
     is_padded,
     keeps_values,
@@ -50,8 +51,10 @@ from strata_cdc.schema.model.row_effects import (
     EffectKind,
     Filled,
     RowEffect,
+    ZeroedDate,
     read_again,
 )
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -63,6 +66,9 @@ if TYPE_CHECKING:
 
 _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
 _STRICT_ALL_TABLES: Final = 0x400000
+_NO_ZERO_IN_DATE: Final = 1 << 23
+_NO_ZERO_DATE: Final = 1 << 24
+_ALLOW_INVALID_DATES: Final = 1 << 25
 _BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
@@ -114,7 +120,7 @@ def effect_of(
         row_times=times_of_rows(context),
         came_from=came_from,
     )
-    return _beside_columns(effect, before, alters)
+    return _beside_columns(replace(effect, zeroed_dates=_zeroed_dates(before, alters)), before, alters)
 
 
 def effect_of_columns(
@@ -348,6 +354,22 @@ def _is_strict(table: TableDefinition, sql_mode: int) -> bool:
     """Whether values that do not fit make the statement fail; engines without transactions need STRICT_ALL_TABLES."""
     is_transactional = (table.engine or "InnoDB").upper() == "INNODB"
     return bool(sql_mode & (_STRICT_ALL_TABLES | (STRICT_TRANS_TABLES if is_transactional else 0)))
+
+
+def _zeroed_dates(before: TableDefinition, alters: Sequence[AlterTable]) -> tuple[ZeroedDate, ...]:
+    """Which dates become zero if the server copies the table (MySQL 9.7, MariaDB 11.8; in a strict mode, it fails)."""
+    context, sql_mode = alters[0].context, alters[0].context.sql_mode
+    kinds = {parse_column_type(column.column_type).kind for column in before.columns}
+    has_dates = bool(kinds & {TypeKind.DATE, TypeKind.DATETIME})
+    if sql_mode & STRICT_MODES or not has_dates or not any(alter.steps for alter in alters):
+        return ()
+    if context.flavour.is_mariadb() and not sql_mode & (_NO_ZERO_DATE | _NO_ZERO_IN_DATE):
+        return ()
+    zeroed = {
+        ZeroedDate.ON_NO_CALENDAR: not sql_mode & _ALLOW_INVALID_DATES,
+        ZeroedDate.IN_PARTS: bool(sql_mode & _NO_ZERO_IN_DATE),
+    }
+    return tuple(date for date, happens in zeroed.items() if happens)
 
 
 def _expression(column: Column) -> str:

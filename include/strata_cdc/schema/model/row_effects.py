@@ -50,6 +50,15 @@ IGNORES: Final = "ALTER IGNORE drops rows that break a key, and changes values t
 STRENGTH: Final = {kind: number for number, kind in enumerate(EffectKind)}
 
 
+class ZeroedDate(StrEnum):
+    """Dates that become zero when a server copies a table."""
+
+    ON_NO_CALENDAR = "on no calendar"
+    """Such as 2024-02-31."""
+    IN_PARTS = "without a month or a day"
+    """Such as 2024-00-10."""
+
+
 class Filled(Struct, frozen=True):
     """A new column, and the value that all rows get in it."""
 
@@ -101,6 +110,9 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     refuses_nulls: bool = False
     """For a statement that converts values: whether it would have failed if there had been a NULL in a column that is
     NOT NULL afterwards."""
+    zeroed_dates: tuple[ZeroedDate, ...] = ()
+    """Dates that became zero if the server copied the table, which depends on more than the log has: its engine,
+    `old_alter_table`. Rows without such dates have stayed."""
     makes_table: bool = False
     """Whether it is a CREATE: the rows after it are those that it adds."""
     is_whole: bool = False
@@ -139,6 +151,11 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def column_before(self, column: Column, before: TableDefinition) -> Column | None:
         """The column in the definition before the statement; None if the statement added it."""
         return None if column.name in self.added else before.column(self.renamed.get(column.name, column.name))
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether all rows stay as they are, whatever their values are."""
+        return self.kind is EffectKind.NONE and not self.zeroed_dates
 
     @property
     def is_known(self) -> bool:

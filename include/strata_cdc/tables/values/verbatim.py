@@ -11,16 +11,25 @@ from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import has_many_forms, is_calendar, is_labelled, may_be_invalid
 from strata_cdc.changes.charset import characters_of_many_forms
+from strata_cdc.errors import ReadAgainError
 from strata_cdc.schema.model.conversions import keeps_values
+from strata_cdc.schema.model.row_effects import ZeroedDate
 from strata_cdc.schema.model.types import LABELLED, STRINGS, TypeKind, parse_column_type
 from strata_cdc.tables.values.constants import constant
 from strata_cdc.tables.values.pair import Pair
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.schema.model.definition import Column
 
 _MOMENTS: Final = frozenset({TypeKind.DATETIME, TypeKind.TIMESTAMP})
 _ZERO_DAY: Final = "0000-00-00"
+_ZEROED: Final = {
+    # Each day that some month lacks; in the year 0, which no column holds, months that have it are refused, too.
+    ZeroedDate.ON_NO_CALENDAR: r"^\d{4}-(?:0[1-9]|1\d)-(?:29|3\d)",
+    ZeroedDate.IN_PARTS: r"^\d{4}-(?:00-\d[1-9]|00-[1-9]0|\d[1-9]-00|10-00)|^(?:\d{0,3}[1-9]\d{0,3})-00-00",
+}
 NUMBER_OF_NO_LABEL: Final = "0"
 """The number of an ENUM's error value, and of a SET without members."""
 
@@ -81,6 +90,25 @@ def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, new_values: pa.Chunk
         if has_many_forms(column) and has_other_forms(held, column):
             pair.refuse(f"{column.character_set} has several forms of a text")
     return pa.chunked_array([pa.nulls(len(texts), pa.string())])
+
+
+def refuse_zeroed(texts: pa.ChunkedArray, column: Column, dates: Iterable[ZeroedDate]) -> None:
+    """Refuses texts of dates that a server may have made zero.
+
+    Args:
+        texts: The texts of a column before the statement.
+        column: The column.
+        dates: See `RowEffect.zeroed_dates`.
+
+    Raises:
+        ReadAgainError: There are such texts.
+    """
+    for date in dates if is_calendar(column) else ():
+        if pc.any(pc.match_substring_regex(texts, _ZEROED[date])).as_py():
+            raise ReadAgainError(
+                f"{column.name} has dates {date.value}, which are 0000-00-00 now if the server has copied the table: "
+                "the session of the statement had no strict sql_mode"
+            )
 
 
 def has_other_forms(values: pa.ChunkedArray, column: Column) -> bool:
