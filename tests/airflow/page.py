@@ -39,6 +39,8 @@ PATHS = (
     "/api/sources",
     f"/api/schema?{TABLE}",
     f"/api/history?{TABLE}",
+    f"/schema/show?{TABLE}",
+    f"/schema/history?{TABLE}",
     f"/api/verdict?source=shop&start={START}",
     "/openapi.json",
     "/static/strata.css",

@@ -147,6 +147,8 @@ PATHS = (
     "/run?dag_id=d&run_id=known",
     "/api/sources",
     "/api/schema?source=s&database=d&table=clients",
+    "/schema/show?source=s&database=d&table=clients",
+    "/schema/history?source=s&database=d&table=clients",
     "/api/history?source=s&database=d&table=clients",
     "/verdicts?source=s",
     f"/verdict?source=s&start={START}",
