@@ -169,7 +169,7 @@ def decode_files(
         try:
             version = history.at(table, AtSeq(seq))
         except SchemaGapError as error:
-            if isinstance(store, MemoryStore):
+            if isinstance(store, MemoryStore) and "strata snapshot" in (error.remedy or ""):
                 # Of files alone, there is no source that could have a snapshot.
                 error.remedy = _REMEDY_WITHOUT_STORE
             raise
