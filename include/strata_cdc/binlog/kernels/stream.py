@@ -92,7 +92,7 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
         end: Offset before its checksum.
         event_type: Its type code.
         word: Its word.
-        timestamp: Seconds, from its header; the transaction's time if the server is older than 8.0.1.
+        timestamp: Seconds, from its header: when a statement began; taken where the event has no other time.
         tables: What the walk keeps.
     """
     state, key = tables.state[0], tables.key

@@ -162,17 +162,12 @@ def decode_files(
         StrataError: As `decode_slice`, after the rows before the fault; SchemaGapError for a file that has
             not been tracked.
     """
-    history = History(store, source)
+    # Of files alone, there is no source that could have a snapshot.
+    history = History(store, source, gap_remedy=_REMEDY_WITHOUT_STORE if isinstance(store, MemoryStore) else None)
     versions: dict[tuple[TableName, int], TableVersion] = {}
 
     def lookup(table: TableName, seq: int) -> TableVersion:
-        try:
-            version = history.at(table, AtSeq(seq))
-        except SchemaGapError as error:
-            if isinstance(store, MemoryStore) and "strata snapshot" in (error.remedy or ""):
-                # Of files alone, there is no source that could have a snapshot.
-                error.remedy = _REMEDY_WITHOUT_STORE
-            raise
+        version = history.at(table, AtSeq(seq))
         key = (table, version.version_id)
         if key not in versions:
             near = partial(history.neighbours, *key)

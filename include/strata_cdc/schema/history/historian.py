@@ -88,12 +88,21 @@ class History:
     It keeps what it has read: only a new object sees what has been tracked since then.
     """
 
-    def __init__(self, store: VersionStore, source: str, tracked: TrackedPosition | None = None) -> None:
+    def __init__(
+        self,
+        store: VersionStore,
+        source: str,
+        tracked: TrackedPosition | None = None,
+        *,
+        gap_remedy: str | None = None,
+    ) -> None:
         """Begins without having read anything.
 
         Args:
             tracked: How far the stream is known; None: as far as the store has it.
+            gap_remedy: What to do about a table that is not known, where there is no source that has commands.
         """
+        self._gap_remedy = gap_remedy
         self._store = store
         self._source = source
         self._timelines: dict[TableName, _Timeline] = {}
@@ -436,14 +445,16 @@ class History:
             gtid=entry.gtid or entry.missing or None,
             file=entry.binlog_file,
             offset=entry.binlog_pos if entry.binlog_file else None,
-            remedy=f"`strata snapshot --source {self._source}`, then `strata track --source {self._source}`, closes "
-            "the gap from there on.",
+            remedy=self._gap_remedy
+            or f"`strata snapshot --source {self._source}`, then `strata track --source {self._source}`, closes the "
+            "gap from there on.",
         )
 
     def _absent(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:
         dropped = entry.name == table and entry.origin is VersionOrigin.DDL
         ended = f"; {entry.gtid or f'transaction {entry.seq}'} dropped or renamed it" if dropped else ""
-        remedy = f"`strata schema history --source {self._source} --table {table_word(table)}` lists its versions."
+        lists = f"`strata schema history --source {self._source} --table {table_word(table)}` lists its versions."
+        remedy = self._gap_remedy or lists
         other = None if dropped else self._written_otherwise(table)
         if other is not None:
             ended = f", but there is {other}"
