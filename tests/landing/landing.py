@@ -19,6 +19,7 @@ from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.bytes.segment import staging_folder
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.binlog.protocol.limits import ServerLimits
 from strata_cdc.binlog.sources.files import FileSource
 from strata_cdc.files.storage import list_files
 from strata_cdc.landing.follow_binlog import follow_binlog
@@ -79,16 +80,16 @@ def assert_is_the_servers(server: MysqlServer, lake: Path | str) -> list:
 class Follower:
     """A landing in a thread; it ends when the `with` block does."""
 
-    def __init__(self, server: MysqlServer, lake, **options) -> None:
+    def __init__(self, address: ServerAddress, lake, options) -> None:
         self.stopped, self.seen, self.error = threading.Event(), [], None
         self.report = None
-        self.thread = threading.Thread(target=self._run, args=(server, lake, options))
+        self.thread = threading.Thread(target=self._run, args=(address, lake, options))
         self.thread.start()
 
-    def _run(self, server, lake, options) -> None:
+    def _run(self, address, lake, options) -> None:
         try:
             self.report = follow_binlog(
-                address_of(server),
+                address,
                 lake=str(lake),
                 source="s",
                 stop=self.stopped.is_set,
@@ -107,8 +108,8 @@ class Follower:
 
 
 @contextmanager
-def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
-    follower = Follower(server, lake, **options)
+def following(server: MysqlServer, lake, limits: ServerLimits | None = None, **options) -> Iterator[Follower]:
+    follower = Follower(address_of(server, limits=limits or ServerLimits()), lake, options)
     try:
         yield follower
     finally:
@@ -116,6 +117,9 @@ def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
         follower.thread.join(PATIENCE_SECONDS)
     assert not follower.thread.is_alive()
 
+
+SOON = ServerLimits(history_seconds=1)
+"""For tests that reset a binlog under a connection that waits."""
 
 LANDINGS = """
 import os, sys

@@ -21,7 +21,7 @@ from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress, read_s
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline import ingest
 from strata_cdc.position.executed import parse_executed
-from tests.landing.landing import address_of, assert_is_the_servers, executed, following, land
+from tests.landing.landing import SOON, address_of, assert_is_the_servers, executed, following, land
 from tests.mariadb_server import FAMILIES, start_family
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def test_what_is_executed_meanwhile_lands(server, tmp_path):
         follower.wait_for(
             lambda: read_state(str(tmp_path), "s") and len(list(tmp_path.glob("landing/s/*.binlog"))) >= 3
         )
+        wanted = executed(server)
+        follower.wait_for(lambda: LandedStream.open(str(tmp_path), "s").executed() == wanted)
     assert follower.error is None
     assert wanted <= parse_executed(follower.report.executed)
     assert_is_the_servers(server, tmp_path)
@@ -148,7 +150,7 @@ def test_signals_end_it_with_whole_segments(server, tmp_path, number):
 
 
 def test_a_reset_binlog_ends_it(server, tmp_path):
-    with following(server, tmp_path) as follower:
+    with following(server, tmp_path, SOON) as follower:
         follower.wait_for(lambda: follower.seen and follower.seen[-1].lag_seconds == 0)
         server.run_sql("INSERT INTO d.t (a) VALUES ('a'); DO SLEEP(1.2)")
         server.run_sql(f"{server.reset_sql}; INSERT INTO d.t (a) VALUES ('new life')")

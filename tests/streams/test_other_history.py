@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.errors import SourceDivergedError
-from tests.landing.landing import following
+from tests.landing.landing import SOON, following
 from tests.mysql_server import start_server
 from tests.streams.world import World
 from tests.waiting import PATIENCE_SECONDS
@@ -59,6 +59,7 @@ def test_behind_what_has_landed(world: World):
 def test_connections_to_a_server_that_is_reset(world: World, texts: str):
     """They are made again; or they wait until its file is longer than it was, and the server says nothing."""
     given, seen, ended = [], threading.Event(), []
+    world.limits = SOON
     stream = world.stream(follow=True)
 
     def read() -> None:
@@ -72,7 +73,7 @@ def test_connections_to_a_server_that_is_reset(world: World, texts: str):
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        with following(world.server, world.lake) as follower:
+        with following(world.server, world.lake, SOON) as follower:
             assert seen.wait(PATIENCE_SECONDS)
             world.server.run_sql("INSERT INTO d.t (b) VALUES (REPEAT('w', 9999))")
             follower.wait_for(lambda: follower.seen and follower.seen[-1].transactions == 6)

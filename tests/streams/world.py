@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from strata_cdc.binlog.protocol.limits import ServerLimits
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.store.database import open_store
 from strata_cdc.streams.stream import ChangeStream
@@ -31,10 +32,11 @@ class World:
     segment_bytes: int = 20_000
     copied_from: dict[str, str] = field(default_factory=dict)
     is_sink: bool = False
+    limits: ServerLimits = ServerLimits()
 
     @property
     def address(self) -> ServerAddress:
-        return address_of(self.server)
+        return address_of(self.server, limits=self.limits)
 
     @property
     def lake(self) -> str:

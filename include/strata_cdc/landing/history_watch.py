@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.position.binlog_position import BinlogPosition
 
-SECONDS: Final = 10.0
-"""Between two looks."""
 _REMEDY: Final = (
     "Its binlog was reset. Point the connection at a server that has them, or land this server under another source "
     "name, and begin there."
@@ -49,7 +47,7 @@ class HistoryWatch:
         Raises:
             SourceDivergedError: It no longer has what it had.
         """
-        if time.monotonic() - self._looked < SECONDS:
+        if time.monotonic() - self._looked < self._address.limits.history_seconds:
             return None
         self._looked = time.monotonic()
         try:

@@ -27,3 +27,5 @@ class ServerLimits:
     idle_seconds: float = 600
     """How long a server may skip what has landed, sending only heartbeats, on the way to the end of its binlog. It
     reads a gigabyte in some seconds."""
+    history_seconds: float = 30
+    """While a stream brings nothing new, so often the server is asked whether it still has what it had."""
