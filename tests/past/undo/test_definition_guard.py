@@ -123,3 +123,24 @@ def test_labels_in_gb18030_beyond_the_first_plane(world: UndoWorld) -> None:
     script, _ = world.script(Choice(gtids=gtids))
     assert world.run(script).returncode == 0
     assert world.rows("t") == before
+
+
+def test_a_table_that_cannot_roll_back_gets_one_statement_or_none(world: UndoWorld) -> None:
+    world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY, a INT) ENGINE=MyISAM", "shop")
+    world.server.run_sql("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", "shop")
+    before = world.rows("t")
+    several = world.changed("UPDATE t SET a = 5 WHERE id < 3")
+    single = world.changed("UPDATE t SET a = 7 WHERE id = 3")
+    world.publish()
+    now = world.rows("t")
+    script, _ = world.script(Choice(gtids=several))
+    for options in ((), ("--force",)):
+        done = world.run(script, *options)
+        assert done.returncode != 0 or options
+        assert "shop.t: ROLLBACK does nothing in its engine MyISAM" in done.stdout.decode() + done.stderr.decode()
+        assert world.rows("t") == now
+    world.execute(world.script(Choice(gtids=single))[0])
+    assert world.rows("t") == [*now[:2], before[2]]
+    world.server.run_sql("ALTER TABLE t ENGINE=InnoDB", "shop")
+    world.execute(script)
+    assert world.rows("t") == before

@@ -1,6 +1,6 @@
 """What a script does first in its transaction: it locks the tables' definitions, compares them with those for which it
 was made, and fails where one differs. Values of ENUM and SET are written as numbers, and texts as bytes of a charset:
-both mean something else after an ALTER TABLE.
+both mean something else after an ALTER TABLE. It also fails where several changes could not be rolled back.
 
 The metadata lock of a SELECT lasts until the transaction ends, even if it asks for no row, so that no DDL comes between
 this check and COMMIT (MySQL 9.7, MariaDB 11.8 and 10.11).
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.changes.select.statement import quoted_table
 from strata_cdc.past.undo.columns import is_settable
 from strata_cdc.past.undo.literals import encoded, hides_labels, utf8_text
+from strata_cdc.past.undo.steps import IN_SESSION
 from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type, shown_text
 
@@ -26,8 +27,10 @@ _WITHOUT_WIDTH: Final = frozenset({*INTEGERS, TypeKind.YEAR})
 REFUSE: Final = (
     # A client that goes on after errors (mysql --force) comes to the end of the script, which rolls back.
     "SET @strata_other = @strata_altered",
-    "SET @strata_end = IF(@strata_altered IS NULL, 'DO 0', 'SELECT CONCAT(''nothing was changed: a table was altered "
-    "after this script was made: '', @strata_altered) AS strata')",
+    # Such a client must find no row: not all engines roll back.
+    f"SET {IN_SESSION} = {IN_SESSION} AND @strata_altered IS NULL",
+    "SET @strata_end = IF(@strata_altered IS NULL, 'DO 0', 'SELECT CONCAT(''nothing was changed: a table is not as "
+    "this script needs it: '', @strata_altered) AS strata')",
     "PREPARE strata_end FROM @strata_end",
     "EXECUTE strata_end",
     "SET @strata_end = IF(@strata_altered IS NULL, 'DO 0', CONCAT('DO (SELECT 1 FROM `altered, nothing was changed`."
@@ -35,14 +38,15 @@ REFUSE: Final = (
     "PREPARE strata_end FROM @strata_end",
     "EXECUTE strata_end",
 )
-"""Fails if a definition differs: the name of a table that is not there carries the first words of what differs."""
+"""Fails if a table is not as expected; the name of a table that is not there carries the first words of it."""
 
 
-def guard_lines(tables: Iterable[tuple[TableName, TableDefinition]]) -> Iterator[str]:
+def guard_lines(tables: Iterable[tuple[TableName, TableDefinition]], *, needs_rollback: bool) -> Iterator[str]:
     """The statements, for the beginning of a transaction.
 
     Args:
         tables: The tables that the script changes, as it expects them.
+        needs_rollback: Whether the script has several changes, which all have to go if one of them fails.
     """
     tables = list(tables)
     for name, _ in tables:
@@ -51,6 +55,8 @@ def guard_lines(tables: Iterable[tuple[TableName, TableDefinition]]) -> Iterator
     for name, definition in tables:
         # First, since a query on labels fails where a column is gone.
         yield _check_columns(name, definition.columns)
+        if needs_rollback:
+            yield _check_engine(name)
         for column in filter(hides_labels, definition.columns):
             yield from _check_labels(name, column)
     yield from REFUSE
@@ -60,8 +66,7 @@ def _check_columns(name: TableName, columns: Sequence[Column]) -> str:
     """Collects the columns that differ in name, type, collation, or in how the server sets them."""
     now = (
         f"SELECT {_exact('COLUMN_NAME')} AS c, {_exact(_facts_now(columns))} AS f, 'now' AS t "  # noqa: S608 - literals
-        f"FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {utf8_text(name.database)} "
-        f"AND TABLE_NAME = {utf8_text(name.table)}"
+        f"FROM information_schema.COLUMNS WHERE {_is_table(name)}"
     )
     before = [
         f"SELECT {_exact(utf8_text(column.name))}, {_exact(utf8_text(_facts(column)))}, 'before'"
@@ -72,6 +77,20 @@ def _check_columns(name: TableName, columns: Sequence[Column]) -> str:
     differing = f"SELECT c, f, MIN(t) AS t FROM ({differing}) AS e GROUP BY c, f HAVING COUNT(*) = 1"  # noqa: S608 - likewise
     listed = "GROUP_CONCAT(CONCAT(c, ' ', t, ': ', f) ORDER BY c, t SEPARATOR ', ')"
     return _collect(f"(SELECT CONCAT({utf8_text(f'{name}: ')}, {listed}) FROM ({differing}) AS d)")  # noqa: S608 - likewise
+
+
+def _check_engine(name: TableName) -> str:
+    """Collects a table whose engine has no transactions. With GTIDs, MySQL refuses a second change of it (error 1785),
+    and the first one stays."""
+    query = f"SELECT ENGINE FROM information_schema.TABLES WHERE {_is_table(name)}"  # noqa: S608 - literals
+    fault = f"CONCAT({utf8_text(f'{name}: ROLLBACK does nothing in its engine ')}, ENGINE)"
+    engines = "information_schema.ENGINES"
+    return _collect(f"(SELECT {fault} FROM {engines} WHERE ENGINE = ({query}) AND TRANSACTIONS <> 'YES')")  # noqa: S608 - likewise
+
+
+def _is_table(name: TableName) -> str:
+    """The condition in information_schema."""
+    return f"TABLE_SCHEMA = {utf8_text(name.database)} AND TABLE_NAME = {utf8_text(name.table)}"
 
 
 def _collect(difference: str) -> str:

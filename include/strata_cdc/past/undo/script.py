@@ -139,11 +139,12 @@ def opening(undo: ChangeScript) -> Iterator[tuple[str, str]]:
         yield "create", create
     schemas = [survey.schema for survey in undo.changed_tables]
     now = [(schema.now.name, schema.now.definition) for schema in schemas if schema.now is not None]
+    needs_rollback = sum(undo.report.written.values()) > 1
     if undo.has_ddl:
-        yield from begin_with_locks(schemas, now)
+        yield from begin_with_locks(schemas, now, needs_rollback=needs_rollback)
         return
     yield "begin", "START TRANSACTION"
-    for statement in guard_lines(now):
+    for statement in guard_lines(now, needs_rollback=needs_rollback):
         yield "definition", statement
 
 
@@ -325,7 +326,7 @@ UNLOCK = ("UNLOCK TABLES", "SET SESSION autocommit = @strata_autocommit")
 Tables = list[tuple["TableName", "TableDefinition"]]
 
 
-def begin_with_locks(schemas: Sequence[SchemaUndo], now: Tables) -> Iterator[tuple[str, str]]:
+def begin_with_locks(schemas: Sequence[SchemaUndo], now: Tables, *, needs_rollback: bool) -> Iterator[tuple[str, str]]:
     """The statements until rows are changed, each with its kind: tables are locked for all of it, columns come back
     first and go last. DDL ends a transaction, but not the locks of LOCK TABLES: nobody writes between the checks
     and the end (MySQL 9.7, MariaDB 11.8 and 10.11).
@@ -333,18 +334,19 @@ def begin_with_locks(schemas: Sequence[SchemaUndo], now: Tables) -> Iterator[tup
     Args:
         schemas: The statements that are taken back, of all tables that the script changes.
         now: The tables as they are while rows are changed.
+        needs_rollback: As for `guard_lines`.
     """
     before = [(schema.before.name, schema.before.definition) for schema in schemas if schema.before is not None]
     yield "begin", "SET @strata_autocommit = @@SESSION.autocommit, SESSION autocommit = 0"
     yield "begin", f"LOCK TABLES {', '.join(f'{quoted_table(name)} WRITE' for name, _ in before)}"
-    for statement in guard_lines(before):
+    for statement in guard_lines(before, needs_rollback=needs_rollback):
         yield "definition", statement
     altered = [schema for schema in schemas if any(inverse.first for inverse in schema.inverses)]
     for schema in altered:
         for inverse in schema.inverses:
             if inverse.first:
                 yield from _unless_failed(f"ALTER TABLE {quoted_table(inverse.now.name)} {', '.join(inverse.first)}")
-    for statement in guard_lines(now) if altered else ():
+    for statement in guard_lines(now, needs_rollback=needs_rollback) if altered else ():
         yield "definition", statement
 
 
