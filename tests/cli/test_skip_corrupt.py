@@ -78,7 +78,7 @@ def test_a_broken_cell_that_no_checksum_tells_costs_its_row(options, tmp_path, c
     assert json.loads(said.err.splitlines()[-1])["gtid"] == f"{SERVER}:3"
 
 
-def test_behind_what_may_have_been_ddl_no_schema_is_guessed(records, tmp_path):
+def test_behind_what_may_have_been_ddl_no_schema_is_guessed(records, tmp_path, capsys):
     _, whole = decode(MIXED, tmp_path / "whole.jsonl")
     victims = [r for r in records if r.ddl_offsets and not r.tables]
     assert victims
@@ -96,6 +96,9 @@ def test_behind_what_may_have_been_ddl_no_schema_is_guessed(records, tmp_path):
         assert len(physical) == len(whole)
         fewer += len(rows) < len(whole)
     assert fewer
+    said = capsys.readouterr().err
+    assert "were skipped" in said
+    assert "the server lost events" not in said
 
 
 def test_a_file_whose_tables_were_made_before_it_needs_a_baseline(tmp_path, capsys):

@@ -43,7 +43,7 @@ class Stream:
         known = self.executed if previous is None else previous
         return FileStart(self.file, f"{self.uuid}/{self.created}", 0, known, self.time)
 
-    def transaction(self, *statements: str, incident: str | None = None) -> TrackedTransaction:
+    def transaction(self, *statements: str, lost: str | None = None) -> TrackedTransaction:
         gtid = None
         if not self.anonymous:
             self.gno += 1
@@ -53,7 +53,7 @@ class Stream:
         found = [
             TrackedStatement(query(sql), FORMAT, begin + 10 * number) for number, sql in enumerate(statements, start=1)
         ]
-        return TrackedTransaction(gtid, begin, begin + 100, self.time, statements=found, incident=incident)
+        return TrackedTransaction(gtid, begin, begin + 100, self.time, statements=found, lost=lost)
 
 
 def track(store, stream: Stream, *statements: str, source: str = "s", file: str | None = None, **options):

@@ -276,7 +276,7 @@ def test_lost_events_make_everything_unknown(store):
     track(store, stream, "create database d", "create table t (a int)")
     tracker = Tracker(store, "s")
     tracker.begin_file(stream.start())
-    tracker.track(stream.transaction(incident="disk full"))
+    tracker.track(stream.transaction(lost="disk full"))
     tracker.track(stream.transaction("create table u (a int)"))
     tracker.finish()
     history = History(store, "s")

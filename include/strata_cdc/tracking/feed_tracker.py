@@ -92,7 +92,7 @@ def _transaction(transactions: Transactions, record: TransactionRecord) -> Track
         end_pos=record.server_end,
         committed_at=record.committed_at,
         seq=record.seq if transactions.is_landed else None,
-        incident=record.incident,
+        lost=_lost(record.incident),
         tables=tuple(TableName(table.database, table.table) for table in record.tables),
         table_maps=transactions.table_maps(record),
     )
@@ -101,6 +101,12 @@ def _transaction(transactions: Transactions, record: TransactionRecord) -> Track
     return replace(
         quiet, ran_first_on=_ran_first_on(transactions, record), statements=_statements(transactions, record)
     )
+
+
+def _lost(incident: str | None) -> str | None:
+    if incident is None:
+        return None
+    return f"the server lost events: {incident}" if incident else "the server lost events"
 
 
 def _statements(transactions: Transactions, record: TransactionRecord) -> Iterator[TrackedStatement]:
@@ -127,5 +133,5 @@ def _damaged(tracker: Tracker, lost: Lost) -> TrackedTransaction:
         end_pos=lost.end_pos,
         committed_at=tracker.position.committed_at,
         seq=None,
-        incident=describe(lost.damage) if lost.damage.may_hide_ddl else None,
+        lost=describe(lost.damage) if lost.damage.may_hide_ddl else None,
     )

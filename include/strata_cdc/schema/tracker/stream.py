@@ -43,7 +43,8 @@ class TrackedTransaction(Struct, frozen=True):
     ran_first_on: Flavour | None = None
     """The server that ran it first; None if it is not known."""
     statements: Iterable[TrackedStatement] = ()
-    incident: str | None = None
+    lost: str | None = None
+    """Why statements may be missing here, in words; None if none are."""
     tables: tuple[TableName, ...] = ()
     """Tables whose rows it changes."""
     table_maps: Iterable[TableMap] = ()

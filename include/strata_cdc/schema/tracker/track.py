@@ -381,7 +381,7 @@ class Tracker:
 
     def _drop_misplaced(self, transaction: TrackedTransaction) -> None:
         """Drops snapshots before a transaction without a GTID: then no GTID set gives their position in the stream."""
-        if transaction.gtid is not None or transaction.incident is not None:
+        if transaction.gtid is not None or transaction.lost is not None:
             return
         for snapshot in [waiting for waiting in self._snapshots if waiting.position is None]:
             self._snapshots.remove(snapshot)

@@ -76,7 +76,7 @@ def changes_of(
         schema: The schema before it.
         keeps_values: Whether the values in a statement that changed rows may be stored.
     """
-    if transaction.incident is None and not transaction.statements:
+    if transaction.lost is None and not transaction.statements:
         return _made_known(transaction, state, schema)
     return _changes_in_order(transaction, state, schema, keeps_values=keeps_values)
 
@@ -84,10 +84,9 @@ def changes_of(
 def _changes_in_order(
     transaction: TrackedTransaction, state: StreamState, schema: SourceSchema, *, keeps_values: bool
 ) -> Iterator[TrackedChange]:
-    if transaction.incident is not None:
+    if transaction.lost is not None:
         version = Version(state.version_position(1, transaction.binlog_pos), VersionOrigin.GAP, _gtid(transaction))
-        lost = f"the server lost events: {transaction.incident}" if transaction.incident else "the server lost events"
-        yield TrackedChange(schema.forget_everything(version, lost))
+        yield TrackedChange(schema.forget_everything(version, transaction.lost))
     number = 0
     for number, statement in enumerate(transaction.statements, start=1):
         read = _read(state, transaction, number, statement)
