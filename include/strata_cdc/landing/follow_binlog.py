@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.errors import AlreadyRunningError, SourceUnavailableError, StrataError
 from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
-from strata_cdc.landing.land_binlog import Landing, landing_lock
+from strata_cdc.landing.land_binlog import Landing, connected, landing_lock
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.landing_terms import FREE, LandingTerms
@@ -66,10 +66,11 @@ def follow_binlog(  # noqa: PLR0913  each is a part of the request
     lock = landing_lock(address, source)
     with open_landing(lake, source, segment_bytes, notes, lock) as cutter:
 
-        def connect() -> Landing:
-            return Landing(address, cutter, notes, begins, terms)
+        def follow() -> None:
+            with connected(address, cutter, begins, terms) as connection:
+                Landing(connection, cutter, notes, terms).follow(stop, segment_seconds)
 
-        _follow(connect, lock, cutter, notes, stop, segment_seconds)
+        _repeat(follow, lock, cutter, notes, stop)
     return cutter.report(cutter.end.executed)
 
 
@@ -98,13 +99,8 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
     return goal.server.executed
 
 
-def _follow(
-    connect: Callable[[], Landing],
-    lock: SourceLock,
-    cutter: SegmentCutter,
-    notes: LandNotes,
-    stop: Callable[[], bool],
-    segment_seconds: float,
+def _repeat(
+    follow: Callable[[], None], lock: SourceLock, cutter: SegmentCutter, notes: LandNotes, stop: Callable[[], bool]
 ) -> None:
     pause = _FIRST_PAUSE_SECONDS
     retried: tuple[type[StrataError], ...] = (SourceUnavailableError,)
@@ -113,7 +109,7 @@ def _follow(
         try:
             lock.acquire()
             cutter.look_again()
-            connect().follow(stop, segment_seconds)
+            follow()
         except retried as error:
             # The server may hold the lock of the connection that broke for a while.
             retried = (SourceUnavailableError, AlreadyRunningError)

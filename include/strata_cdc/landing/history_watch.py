@@ -28,11 +28,16 @@ _REMEDY: Final = (
 class HistoryWatch:
     """What a server is known to have had, and when it was queried last."""
 
-    def __init__(self, address: ServerAddress, server: ServerState) -> None:
-        """Begins with the server's state when a connection was made."""
+    def __init__(self, address: ServerAddress, server: ServerState, seconds: float | None = None) -> None:
+        """Begins with the server's state when a connection was made.
+
+        Args:
+            seconds: Between two queries; None: `history_seconds` of the address.
+        """
         self._address, self._uuid = address, server.uuid
         self._had = server.executed
         """What it has reported as executed: a transaction may be sent before that."""
+        self._seconds = address.limits.history_seconds if seconds is None else seconds
         self._looked = time.monotonic()
 
     def look(self, at: BinlogPosition | None) -> ServerState | None:
@@ -47,7 +52,7 @@ class HistoryWatch:
         Raises:
             SourceDivergedError: It no longer has what it had.
         """
-        if time.monotonic() - self._looked < self._address.limits.history_seconds:
+        if time.monotonic() - self._looked < self._seconds:
             return None
         self._looked = time.monotonic()
         try:

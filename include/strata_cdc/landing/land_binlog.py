@@ -5,7 +5,11 @@ landing (`follow_binlog.py`)."""
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES, EventFlag, EventType
 from strata_cdc.binlog.bytes.format import parse_format_description, with_own_checksum
@@ -22,7 +26,7 @@ from strata_cdc.landing.resume_landing import ByFile, open_resume
 from strata_cdc.position.binlog_position import BinlogPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.binlog.protocol.replication import ServerState
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from strata_cdc.landing.resume_landing import ByGtid
 
 _REPORT_SECONDS = 1.0
+_COMPLETE_SECONDS = 10.0
+"""While nothing comes, the server is asked so often up to when its binlog is complete: intervals wait for it."""
 _LOG_POSITION = slice(13, 17)
 """In an event's header: where it ends in its file."""
 
@@ -68,10 +74,12 @@ def land_binlog(
         CorruptEventError: What the server sent is damaged.
     """
     notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
-    with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
-        landing = Landing(address, cutter, notes, begins, terms)
-        landing.run()
-    return cutter.report(landing.resume.executed)
+    with (
+        open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter,
+        connected(address, cutter, begins, terms) as connection,
+    ):
+        Landing(connection, cutter, notes, terms).run()
+    return cutter.report(connection.resume.executed)
 
 
 def landing_lock(address: ServerAddress, source: str) -> SourceLock:
@@ -79,31 +87,51 @@ def landing_lock(address: ServerAddress, source: str) -> SourceLock:
     return SourceLock(address, f"strata-land-{source}")
 
 
+class LandingConnection(Struct, frozen=True):
+    """A connection to a server, over which a landing continues."""
+
+    address: ServerAddress
+    stream: BinlogStream
+    server: ServerState
+    """When the connection was made."""
+    resume: ByGtid | ByFile
+    """Where it continues, and what the server had executed then."""
+
+
+@contextmanager
+def connected(
+    address: ServerAddress, cutter: SegmentCutter, begins: Sequence[FirstMoment], terms: LandingTerms
+) -> Iterator[LandingConnection]:
+    """A connection that continues at the cutter's position; needs the locks of the landing.
+
+    Raises:
+        StrataError: As `open_resume`.
+    """
+    stream = BinlogStream.open(address, server_id=terms.server_id)
+    try:
+        server = stream.state()
+        yield LandingConnection(address, stream, server, open_resume(address, stream, server, cutter, begins))
+    finally:
+        stream.close()
+
+
 class Landing:
-    """One connection to a server: the state between two chunks of its stream."""
+    """What lands over one connection: the state between two chunks of its stream."""
 
     def __init__(
-        self,
-        address: ServerAddress,
-        cutter: SegmentCutter,
-        notes: LandNotes,
-        begins: Sequence[FirstMoment],
-        terms: LandingTerms,
+        self, connection: LandingConnection, cutter: SegmentCutter, notes: LandNotes, terms: LandingTerms
     ) -> None:
-        """Continues at the cutter's position; needs the locks of the landing."""
-        self._address, self._begins, self._server_id = address, begins, terms.server_id
+        """Nothing has come yet."""
+        self._stream, self._resume = connection.stream, connection.resume
         self._throttle = LandingThrottle(terms.bytes_per_second)
         self._cutter, self._notes = cutter, notes
         self._binlog_file, self._offset = "", 0
-        self.resume: ByGtid | ByFile
-        """Where the connection continued, and what the server had executed when it was made."""
-        self._watch: HistoryWatch
-        self._began_after = 0
+        seconds = min(_COMPLETE_SECONDS, connection.address.limits.history_seconds)
+        self._watch = HistoryWatch(connection.address, connection.server, seconds)
+        self._began_after = cutter.seq
         """Ordinal of the last transaction before this connection."""
         self._has_arrived = False
-        self._until = Until.END_OF_BINLOG
-        """Where a stream ends that lands what the server has executed by now."""
-        self._server: ServerState
+        self._server = connection.server
         """When the connection was made; while it is quiet, as it was queried last."""
         self._complete: CompleteUntil | None = None
         self._server_at = self._reported = time.monotonic()
@@ -114,13 +142,12 @@ class Landing:
         Raises:
             StrataError: As `land_binlog`.
         """
-        stream = self._open()
-        try:
-            if not self._is_done():
-                self._receive(stream, self._until, self._is_enough)
-        finally:
-            stream.close()
-        self.resume.check_complete()
+        self._tell_arrival()
+        if not self._is_done():
+            # A storage engine sends only what is durable, which may be less than what the server has executed.
+            until = Until.ENOUGH if self._server.binlog_engine else Until.END_OF_BINLOG
+            self._receive(until, partial(self._is_enough, until))
+        self._resume.check_complete()
 
     def follow(self, stop: Callable[[], bool], segment_seconds: float) -> None:
         """Lands until `stop` returns true; the transactions that are complete by then are published.
@@ -132,7 +159,7 @@ class Landing:
         Raises:
             StrataError: As `land_binlog`.
         """
-        stream = self._open()
+        self._tell_arrival()
 
         def at_item(item: EventBytes | Control | Quiet) -> bool:
             if isinstance(item, Quiet):
@@ -143,10 +170,7 @@ class Landing:
             self._cutter.cut(segment_seconds)
             return stop()
 
-        try:
-            self._receive(stream, Until.CLOSED, at_item)
-        finally:
-            stream.close()
+        self._receive(Until.CLOSED, at_item)
 
     def _look_at_server(self) -> None:
         server = self._watch.look(self._read_to())
@@ -163,12 +187,12 @@ class Landing:
     def _read_to(self) -> BinlogPosition | None:
         """Up to where its files have been read; None before the first transaction of a connection by GTID: the one
         before it may have landed from another server."""
-        shows_place = isinstance(self.resume, ByFile) or self._cutter.seq > self._began_after
+        shows_place = isinstance(self._resume, ByFile) or self._cutter.seq > self._began_after
         file, offset = self._cutter.position() if shows_place else ("", 0)
         return BinlogPosition.from_offset(file, offset) if file else None
 
-    def _is_enough(self, item: EventBytes | Control | Quiet) -> bool:
-        if self._until is Until.ENOUGH and not isinstance(item, EventBytes):
+    def _is_enough(self, until: Until, item: EventBytes | Control | Quiet) -> bool:
+        if until is Until.ENOUGH and not isinstance(item, EventBytes):
             # Silence or a heartbeat: nothing may follow, and the server does not say so.
             self._look(0.0)
         return self._is_done() or (self._has_arrived and self._cutter.seq > self._cutter.end.seq)
@@ -176,29 +200,15 @@ class Landing:
     def _is_done(self) -> bool:
         return self._has_arrived and self._cutter.has_begun
 
-    def _open(self) -> BinlogStream:
-        stream = BinlogStream.open(self._address, server_id=self._server_id)
-        try:
-            server = stream.state()
-            self.resume = open_resume(self._address, stream, server, self._cutter, self._begins)
-        except BaseException:
-            stream.close()
-            raise
-        # A storage engine sends only what is durable, which may be less than what the server has executed.
-        self._until = Until.ENOUGH if server.binlog_engine else Until.END_OF_BINLOG
-        self._watch, self._began_after = HistoryWatch(self._address, server), self._cutter.seq
-        self._server, self._server_at = server, time.monotonic()
+    def _tell_arrival(self) -> None:
         self._note_arrival()
         self._note_complete()
         self._tell(is_idle=self._has_arrived)
-        return stream
 
-    def _receive(
-        self, stream: BinlogStream, until: Until, is_enough: Callable[[EventBytes | Control | Quiet], bool]
-    ) -> None:
+    def _receive(self, until: Until, is_enough: Callable[[EventBytes | Control | Quiet], bool]) -> None:
         cutter = self._cutter
         try:
-            for item in stream.read_events(self.resume.start(), until, after=self.resume.after()):
+            for item in self._stream.read_events(self._resume.start(), until, after=self._resume.after()):
                 if isinstance(item, Control):
                     self._take_control(item.event)
                 elif isinstance(item, EventBytes):
@@ -215,9 +225,7 @@ class Landing:
             raise
         finally:
             cutter.discard()
-        self._note_arrival()
-        self._note_complete()
-        self._tell(is_idle=self._has_arrived)
+        self._tell_arrival()
 
     def _look(self, max_seconds: float = SCAN_SECONDS) -> None:
         if self._cutter.scan(max_seconds):
@@ -237,20 +245,20 @@ class Landing:
                 self._cutter.finish()
             self._note_arrival()
         elif kind == EventType.FORMAT_DESCRIPTION:
-            event = self.resume.format_event(self._binlog_file, event)
+            event = self._resume.format_event(self._binlog_file, event)
             form = parse_format_description(event[HEADER_BYTES:])
             head = FileHead(self._binlog_file, form, with_own_checksum(event, form))
-            self._cutter.start_file(head, self.resume.sender, self._offset)
+            self._cutter.start_file(head, self._resume.sender, self._offset)
         elif kind in EXECUTED_LISTS:
             # MariaDB makes a list for the connection, of what the stream continues after.
             if not flags & EventFlag.ARTIFICIAL:
-                self.resume.take_previous(event)
-            if self.resume.begins_empty():
+                self._resume.take_previous(event)
+            if self._resume.begins_empty():
                 self._cutter.begin_empty(int.from_bytes(event[_LOG_POSITION], "little"))
 
     def _note_arrival(self) -> None:
         # Called only when the set has grown: comparing large sets for each chunk would cost more than landing.
-        self._has_arrived = self.resume.has_arrived()
+        self._has_arrived = self._resume.has_arrived()
 
     def _tell(self, *, is_idle: bool = False) -> None:
         cutter = self._cutter
@@ -261,7 +269,7 @@ class Landing:
         self._notes.tell(
             LandProgress(
                 transactions=landed,
-                of_transactions=landed + self.resume.transactions_left(),
+                of_transactions=landed + self._resume.transactions_left(),
                 bytes=cutter.landed_bytes,
                 clock=cutter.clock,
                 lag_seconds=round(behind, 3),
