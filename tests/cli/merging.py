@@ -31,7 +31,7 @@ def main(name: str) -> None:
             steps = list(merge_steps(source, engine, limits=limits, now=lambda: now_micros() + HOUR))
         except StoreUnavailableError:
             continue  # SQLite has one writer at a time
-        problems, before = [step.line for step in steps if step.is_problem], problems
+        problems, before = [step.line for step in steps if step.fault], problems
         assert not (problems and before), "the next upkeep must do what this could not"
         if steps:
             print(len(steps), flush=True)

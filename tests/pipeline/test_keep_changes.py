@@ -148,12 +148,12 @@ def test_a_damaged_file_is_a_problem_of_its_table(world: World) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-9])
     first, *steps = keep_changes(world.name, settings=world.settings)
-    assert not first.is_problem
-    assert [step.is_problem for step in steps] == [True, False]
+    assert first.fault is None
+    assert [step.fault is None for step in steps] == [False, True]
     assert str(path) in steps[0].line
     assert sum(world.published("b").values()) == PARTS
     path.write_bytes(content)
-    assert [step.is_problem for step in keep_changes(world.name, settings=world.settings)] == [False]
+    assert [step.fault for step in keep_changes(world.name, settings=world.settings)] == [None]
     world.assert_nothing_is_lost()
 
 
@@ -162,7 +162,7 @@ def test_a_damaged_file_comes_again_with_its_interval(world: World) -> None:
     path.unlink()
     keep_changes(world.name, settings=world.settings)
     world.run(RunRequest(BEGIN - 60 * MINUTE, world.now))
-    assert not any(step.is_problem for step in keep_changes(world.name, settings=world.settings))
+    assert not any(step.fault for step in keep_changes(world.name, settings=world.settings))
     world.assert_nothing_is_lost()
     world.assert_intervals_are_whole()
 
@@ -183,7 +183,7 @@ def test_an_upkeep_that_died_before_any_of_its_writes(world: World, tmp_path: Pa
             break
         world.assert_nothing_is_lost()
         world.assert_intervals_are_whole()
-        assert not any(step.is_problem for step in keep_changes(world.name, settings=world.settings))
+        assert not any(step.fault for step in keep_changes(world.name, settings=world.settings))
         assert (intervals(world), len(files(world))) == (1, 2)
         world.assert_nothing_is_lost()
         world.assert_intervals_are_whole()
@@ -256,4 +256,20 @@ def test_the_command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert snapshot_of(world.folder / "lake") == before
     assert run(["--json", "housekeep", "--source", world.name]) == 0
     assert len(json.loads(capsys.readouterr().out)["merged"]) == 3
+    assert intervals(world) == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["lines", "json"])
+def test_the_command_fails_after_all_else_is_done(
+    options: list[str], world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STRATA_SETTINGS", str(world.folder / "strata.toml"))
+    monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://u@127.0.0.1/")
+    path = sorted((world.folder / "lake" / "changes" / world.name / "d" / "a").glob("data/*/*.parquet"))[3]
+    path.write_bytes(path.read_bytes()[:-9])
+    assert run([*options, "housekeep", "--source", world.name]) == 1
+    written = capsys.readouterr()
+    assert "d.a in the interval" in written.out
+    assert "d.b in the interval" in written.out
+    assert str(path) in written.err
     assert intervals(world) == 1

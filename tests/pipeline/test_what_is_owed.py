@@ -226,7 +226,7 @@ def assert_whole_before_and_after_a_merge(world: World) -> None:
     for is_merged in (False, True):
         if is_merged:
             world.now += 120 * MINUTE
-            assert not [step for step in world.merge() if step.is_problem]
+            assert not [step for step in world.merge() if step.fault]
         world.assert_nothing_is_lost()
         world.assert_intervals_are_whole()
 

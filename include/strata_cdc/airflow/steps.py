@@ -390,6 +390,7 @@ def keep_mirrors(source: str) -> Xcom:
         expired = (f"deleted {url}" for url in (*done.expired.runs, *done.expired.quarantine))
         for line in (*done.mirrors, *done.merged, *expired):
             tell(line)
+        done.raise_if_failed()
     return brief(UpkeepSums(source, done.mirrors))
 
 

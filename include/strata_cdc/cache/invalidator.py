@@ -20,7 +20,6 @@ from strata_cdc.cache.serving import Serving
 from strata_cdc.cache.touched import InvalidationBatch
 from strata_cdc.errors import CacheRefusedError, SourceDivergedError, SourceSettingsError, StrataError, Transient, Usage
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
-from strata_cdc.position.port import Executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.events import Heartbeat
 from strata_cdc.streams.live_handover import LiveServer

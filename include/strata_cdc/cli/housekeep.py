@@ -38,6 +38,7 @@ def housekeep(
     if context.obj["json"]:
         kept = {"deleted": not dry_run, "merged": list(done.merged), "mirrors": list(done.mirrors)}
         print_report({**to_plain(expired), **kept}, as_json=True)
+        done.raise_if_failed()
         return
     for url in (*expired.runs, *expired.quarantine):
         say(f"{'would delete' if dry_run else 'deleted'} {url}")
@@ -47,3 +48,4 @@ def housekeep(
         say(line)
     if not (expired.runs or expired.quarantine or expired.kept):
         say(f"nothing is older than {counted(configured.settings.keep_runs_days, 'day')}")
+    done.raise_if_failed()

@@ -18,6 +18,7 @@ from strata_cdc.store.database import OnMissing, open_store
 
 if TYPE_CHECKING:
     from strata_cdc.config.settings import Settings
+    from strata_cdc.errors import StrataError
     from strata_cdc.pipeline.housekeep.clean_runs import ExpiredRuns
 
 
@@ -30,6 +31,17 @@ class Housekeeping(Struct, frozen=True):
     """Of intervals and the files of change tables, in words."""
     mirrors: tuple[str, ...]
     """Of mirrors: files that became others, and files that no state needs which is still kept."""
+    faults: tuple[StrataError, ...] = ()
+    """Why files of change tables stay as they are; all else is done."""
+
+    def raise_if_failed(self) -> None:
+        """Fails if something could not be done.
+
+        Raises:
+            StrataError: The first reason.
+        """
+        if self.faults:
+            raise self.faults[0]
 
 
 def housekeep_source(source: str, *, settings: Settings, scope: MergeScope = MergeScope.RECENT) -> Housekeeping:
@@ -49,7 +61,8 @@ def housekeep_source(source: str, *, settings: Settings, scope: MergeScope = Mer
     delete_due(configured, expired)
     merged = keep_changes(source, settings=settings, scope=scope)
     mirrors = keep_mirrors(source, settings=settings)
-    return Housekeeping(expired, tuple(step.line for step in merged), tuple(kept.line for kept in mirrors))
+    faults = tuple(step.fault for step in merged if step.fault is not None)
+    return Housekeeping(expired, tuple(step.line for step in merged), tuple(kept.line for kept in mirrors), faults)
 
 
 def planned_housekeeping(source: str, *, settings: Settings, scope: MergeScope = MergeScope.RECENT) -> Housekeeping:

@@ -201,18 +201,18 @@ class TableIntervalLedger(Ledger):
         is_wanted: Callable[[str, str], bool],
         *,
         since: int | None = None,
-        left_out: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
+        excluded: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
     ) -> None:
         """Makes pending what the settings want only now, and unwanted what they no longer want and is not published.
 
         Args:
             is_wanted: Whether the settings name a database and table.
             since: Intervals that start before this (microseconds UTC) are unwanted.
-            left_out: By database and table, between which starts (both inclusive) intervals are unwanted too.
+            excluded: By database and table, between which starts (both inclusive) intervals are unwanted too.
         """
         start = table_interval.c.start_at
         early = start < since if since is not None else sa.false()
-        spans = {name: sa.or_(*(start.between(*span) for span in times)) for name, times in (left_out or {}).items()}
+        spans = {name: sa.or_(*(start.between(*span) for span in times)) for name, times in (excluded or {}).items()}
 
         def unwanted(name: tuple[str, str]) -> sa.ColumnElement[bool]:
             if not is_wanted(*name):

@@ -24,7 +24,7 @@ from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.pipeline.housekeep.clean_runs import delete_run
-from strata_cdc.pipeline.plan.excluded import LeftOut
+from strata_cdc.pipeline.plan.excluded import ExcludedCopies
 from strata_cdc.runs.run_folder import DECODED, PLAN, read_decoded, run_folder, runs_url
 from strata_cdc.runs.run_name import RunName
 from strata_cdc.runs.specs import Interval
@@ -93,8 +93,8 @@ class MergeStep(Struct, frozen=True):
 
     line: str
     """In words."""
-    is_problem: bool = False
-    """Whether it could not be done; it is tried again with the next upkeep."""
+    fault: StrataError | None = None
+    """Why it could not be done; it is tried again with the next upkeep."""
 
 
 def merge_steps(
@@ -213,19 +213,19 @@ class _Merger:
         first, last = group[0].interval, group[-1].interval
         whole = Interval(first.start, last.end, first.after_seq, last.last_seq, last.gtid_executed)
         since = self._source.settings.owed_since_micros
-        wanted, left_out = self._wanted
+        wanted, excluded = self._wanted
 
         def is_wanted(database: str, table: str) -> bool:
             name = TableName(database, table)
-            return (since is None or whole.start >= since) and wanted(name) and not left_out.has(name, whole)
+            return (since is None or whole.start >= since) and wanted(name) and not excluded.has(name, whole)
 
         return is_wanted
 
     @cached_property
-    def _wanted(self) -> tuple[Callable[[TableName], bool], LeftOut]:
+    def _wanted(self) -> tuple[Callable[[TableName], bool], ExcludedCopies]:
         stream = LandedStream.open(self._source.lake, self._source.name)
-        left_out = LeftOut(self._source, SchemaStore(self._engine), stream)
-        return wanted_tables(self._source, self._engine, stream), left_out
+        excluded = ExcludedCopies(self._source, SchemaStore(self._engine), stream)
+        return wanted_tables(self._source, self._engine, stream), excluded
 
     # Runs ---------------------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ def _merge_files(
     except Exception as error:  # noqa: BLE001  one table's error must stop no other
         reported = as_strata_error(error, str(name))
         _LOG.warning("files of %s could not be merged: %s", where, reported)
-        return MergeStep(f"{where}: files stay as they are: {reported}", is_problem=True)
+        return MergeStep(f"{where}: files stay as they are: {reported}", fault=reported)
     version = None if done is None else done.version
     ledger.note_merged(waiting, full_name(name.database, name.table), version, now=now())
     if done is None:

@@ -23,7 +23,7 @@ Ranges = list[tuple[int, int]]
 """Of starts of intervals, both ends inclusive, microseconds UTC."""
 
 
-class LeftOut:
+class ExcludedCopies:
     """Which tables that online schema changes of a source made are excluded, by its settings and its history."""
 
     def __init__(self, source: Source, store: SchemaStore, stream: LandedStream) -> None:

@@ -115,7 +115,7 @@ def choose_work(
         source.name,
         lambda database, table: planned.is_wanted(TableName(database, table)),
         since=source.settings.owed_since_micros,
-        left_out=planned.left_out.ranges(intervals.after),
+        excluded=planned.excluded.ranges(intervals.after),
     )
     newest_version = cache(partial(planned.schema.newest_version, source.name))
     chooser = _WorkChooser(planned, intervals, request, is_requested, history, newest_version)
@@ -286,7 +286,7 @@ class _WorkChooser(Struct, frozen=True):
         planned = self.planned
         entries = planned.tables.of_interval(planned.source.name, interval.start)
         names = (TableName(entry.database, entry.table) for entry in entries)
-        return frozenset(name for name in names if self.is_requested(name) and not planned.left_out.has(name, interval))
+        return frozenset(name for name in names if self.is_requested(name) and not planned.excluded.has(name, interval))
 
 
 def _count_left(

@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata_cdc.landing.count_rows import count_rows
 from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
-from strata_cdc.pipeline.plan.excluded import LeftOut
+from strata_cdc.pipeline.plan.excluded import ExcludedCopies
 from strata_cdc.pipeline.plan.intervals import close, cover
 from strata_cdc.runs.specs import Interval, TimeSpan
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -46,7 +46,7 @@ class PlannedSource(Struct, frozen=True):
     published: PublishedLedger
     is_wanted: Callable[[TableName], bool]
     """Whether the settings select a table."""
-    left_out: LeftOut
+    excluded: ExcludedCopies
     own: frozenset[str]
     """The store's databases in the stream."""
     tracked: int
@@ -60,14 +60,14 @@ class PlannedSource(Struct, frozen=True):
         schema = SchemaStore(engine)
         position = schema.position(source.name)
         is_wanted = wanted_tables(source, engine, stream)
-        left_out = LeftOut(source, schema, stream)
+        excluded = ExcludedCopies(source, schema, stream)
         own = own_database(engine, stream.servers())
         tracked = min(position.seq if position else 0, stream.last_seq)
         if tracked and stream.is_only_of(own, tracked + 1, stream.last_seq):
             # The tracker takes no note of it (`track_landed`).
             tracked = stream.last_seq
         marks, tables, published = IntervalLedger(engine), TableIntervalLedger(engine), PublishedLedger(engine)
-        return cls(source, stream, schema, marks, tables, published, is_wanted, left_out, own, tracked, now)
+        return cls(source, stream, schema, marks, tables, published, is_wanted, excluded, own, tracked, now)
 
     @property
     def run_bytes(self) -> int:
@@ -247,7 +247,7 @@ def _count_tables(planned: PlannedSource, interval: Interval) -> list[TableInter
 def _is_pending(planned: PlannedSource, table: TableName, interval: Interval) -> bool:
     since = planned.source.settings.owed_since_micros
     is_late = since is None or interval.start >= since
-    return is_late and planned.is_wanted(table) and not planned.left_out.has(table, interval)
+    return is_late and planned.is_wanted(table) and not planned.excluded.has(table, interval)
 
 
 def _as_published(entry: TableInterval, rows: int) -> TableInterval:
