@@ -78,7 +78,7 @@ def _answers(settings: Settings) -> Iterator[tuple[str, Callable[[], Any]]]:
     from strata_cdc.schema.history.stream_positions import AtSeq
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.serve.app import make_app
-    from strata_cdc.serve.around import Around
+    from strata_cdc.serve.around import PageHost
     from strata_cdc.serve.sources import Sources
     from strata_cdc.serve.token_guard import token_guard
     from strata_cdc.store.database import open_store
@@ -89,7 +89,7 @@ def _answers(settings: Settings) -> Iterator[tuple[str, Callable[[], Any]]]:
         return History(store, "shop").at(TableName("d", "t7"), AtSeq(position.seq if position else 0))
 
     yield "schema of a table", one_table
-    app = make_app(Sources(lambda: settings), token_guard(_TOKEN), now_micros, Around(None))
+    app = make_app(Sources(lambda: settings), token_guard(_TOKEN), now_micros, PageHost(None))
     client = TestClient(app, headers={"Authorization": f"Bearer {_TOKEN}"})
     for path in _PAGES:
 

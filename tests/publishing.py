@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata_cdc.pipeline.publish.publication import Publication
+from strata_cdc.pipeline.publish.publication import RunPublication
 
 if TYPE_CHECKING:
     from strata_cdc.pipeline.publish.report import PublishReport
 
 
-def publication_of(lake: str, source: str, run: str) -> Publication:
+def publication_of(lake: str, source: str, run: str) -> RunPublication:
     """The publication of a run."""
-    return Publication(lake, source, run, is_published=lambda *_: False, known={})
+    return RunPublication(lake, source, run, is_published=lambda *_: False, known={})
 
 
 def publish_staged(lake: str, source: str, run: str) -> PublishReport:

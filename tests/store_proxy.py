@@ -49,7 +49,7 @@ UNLISTED = "unlisted"
 """With a number after it, of a request that writes or deletes an object: so many listings still answer as if it had not
 been made. Requests for the object by its name know of it."""
 LATE_LISTING = "late listing"
-"""What `Seen.fault` says of a listing that answered so."""
+"""What `CheckedIndex.fault` says of a listing that answered so."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventB
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.files import FileSource
 from strata_cdc.binlog.sources.live import LiveSource
-from strata_cdc.binlog.sources.port import FileEnd, Transactions, Waiting
+from strata_cdc.binlog.sources.port import FileEnd, NothingNew, Transactions
 from strata_cdc.changes.blocks import RowReader
 from strata_cdc.changes.decode import decode_blocks
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
@@ -139,7 +139,7 @@ def test_every_kind_gives_the_same(world: World, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_file_has_a_beginning_and_an_end(world: World, kind: str) -> None:
-    items = [item for item in world.read(kind) if not isinstance(item, Waiting)]
+    items = [item for item in world.read(kind) if not isinstance(item, NothingNew)]
     kinds = [type(item) for item in items if not isinstance(item, Transactions)]
     assert kinds == [FileStart, FileEnd] * len(world.files)
     starts = [item for item in items if isinstance(item, FileStart)]

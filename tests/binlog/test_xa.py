@@ -16,7 +16,7 @@ from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.binlog.events.index import SUFFIX, SegmentIndex
 from strata_cdc.binlog.events.model import Query, QueryContext, XaMark, XaPrepare, XaStep
 from strata_cdc.binlog.events.transactions import read_transactions
-from strata_cdc.binlog.events.xa import Prepared, Undecided, mark_of
+from strata_cdc.binlog.events.xa import PreparedTransaction, UndecidedTransactions, mark_of
 from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.changes.prepared_along import PreparedAlong
 from strata_cdc.errors import StreamHoleError
@@ -62,10 +62,10 @@ def test_marks_of_a_recorded_file():
 
 
 def test_an_xid_once_more_ends_the_one_before():
-    undecided = Undecided([Prepared(3, "x")])
+    undecided = UndecidedTransactions([PreparedTransaction(3, "x")])
     assert undecided.apply(5, XaMark(XaStep.PREPARE, "x")) == 3
     assert undecided.apply(6, XaMark(XaStep.ROLLBACK, "y")) is None
-    assert undecided.prepared() == (Prepared(5, "x"),)
+    assert undecided.prepared() == (PreparedTransaction(5, "x"),)
     assert undecided.apply(7, XaMark(XaStep.COMMIT, "x")) == 5
 
 

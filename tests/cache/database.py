@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata_cdc.binlog.protocol.visible_state import ISOLATION, KEEP_ISOLATION
 from strata_cdc.cache.shapes import Shape, Shapes
-from strata_cdc.cache.touched import Touched, Toucher
+from strata_cdc.cache.touched import TouchedEntries, Toucher
 from strata_cdc.position.sets import Gtid, GtidSet, Sid
 from strata_cdc.position.token import Token
 from strata_cdc.streams.events import RowChange
@@ -32,8 +32,8 @@ class Write:
     before: dict[str, int] | None
     after: dict[str, int] | None
 
-    def touched(self) -> Touched:
-        toucher, touched = Toucher(SHAPES), Touched()
+    def touched(self) -> TouchedEntries:
+        toucher, touched = Toucher(SHAPES), TouchedEntries()
         toucher.kinds = dict(KINDS)
         toucher.row(RowChange(None, "d", self.table, "update", self.before, self.after, 0, 1), touched)
         return touched

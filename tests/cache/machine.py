@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from strata_cdc.cache.invalidator import Invalidator, Start, _Again
+from strata_cdc.cache.invalidator import Invalidator, Start, _CacheChangedError
 from strata_cdc.cache.reader import Cache, CachedValue
 from strata_cdc.cache.server import CacheServer
 from strata_cdc.cache.shapes import entry_key
@@ -75,7 +75,7 @@ class Follower(Invalidator):
             batch.stand_at(at, at)
         try:
             self._apply(batch)
-        except _Again:
+        except _CacheChangedError:
             self.start(Start.CHECKPOINT)
         else:
             self.at = batch.after or self.at

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from strata_cdc.changes.plan import Slice
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.schema.model.definition import TableDefinition
 
 CHANGES, SCHEMA = "changes.jsonl", "schema.json"
@@ -340,7 +340,7 @@ class JsonChanges(Struct, frozen=True):
     def open(self) -> None:
         """There is nothing to fetch."""
 
-    def rows(self) -> Iterator[Decoded]:
+    def rows(self) -> Iterator[DecodedItem]:
         first = self.columns.first_seq - 1
         yield from self.folder.batches(first, self.columns.lines, self.is_wanted)
         yield Watermark(self.columns.first_seq + len(self.columns), is_last=True)

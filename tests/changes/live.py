@@ -18,7 +18,7 @@ from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.jsonl import JsonLines
 from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.changes.plan import Slice
-from strata_cdc.changes.port import ChangeBatch, Decoded, TableVersion
+from strata_cdc.changes.port import ChangeBatch, DecodedItem, TableVersion
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
@@ -146,7 +146,7 @@ def _geometry(text: str) -> str:
 
 def steps(
     path: Path, definitions: dict[TableName, TableDefinition] | None, *, on_mismatch: OnMismatch = OnMismatch.QUARANTINE
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedItem]:
     """Decodes a whole file, by these definitions or by its TABLE_MAPs alone."""
     with open_binlog(path) as binlog:
         begin = binlog.first_event

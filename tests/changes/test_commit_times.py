@@ -26,7 +26,7 @@ from tests.changes.test_prepared import landed, version
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.landing.landed import LandedStream
 
 BEGIN = 1_700_000_000
@@ -96,7 +96,7 @@ class Files:
         self.binlog.gtid(self.gno, micros=micros, seconds=self.seconds)
 
 
-def times_in(found: Iterable[Decoded | Any]) -> list[tuple[int, int, int]]:
+def times_in(found: Iterable[DecodedItem | Any]) -> list[tuple[int, int, int]]:
     """Ordinals of the transaction and the row, and the time, of all rows in stream order."""
     rows: list[tuple[int, int, int]] = []
     for step in found:

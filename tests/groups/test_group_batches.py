@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.sources.port import Transactions
-from strata_cdc.changes.lines import Composed, LineColumn
+from strata_cdc.changes.lines import ComposedTexts, LineColumn
 from strata_cdc.changes.token_texts import TokenEnds
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_tokens import GroupBatchTokens
@@ -105,7 +105,7 @@ def of_columns(batch: GroupBatch, many: int) -> list[tuple[str, str]]:
     for places in parts:
         tokens, count = GroupBatchTokens(batch, parts, many).of_part(places, places.seqs), len(places)
         own, inside = np.arange(count), tokens.inside
-        rows = Composed([LineColumn(inside, own), LineColumn(TokenEnds(inside, own, np.full(count, STEP)))], count)
+        rows = ComposedTexts([LineColumn(inside, own), LineColumn(TokenEnds(inside, own, np.full(count, STEP)))], count)
         columns = zip(places.ranks.tolist(), cut(tokens.after.made), cut(rows.made), strict=True)
         found |= {rank: texts for rank, *texts in columns}
     return [tuple(found[rank]) for rank in sorted(found)]

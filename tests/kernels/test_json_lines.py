@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.kernels.json_lines import put_lines
-from strata_cdc.changes.lines import Composed, Composition, LineColumn, LinePart, Same
+from strata_cdc.changes.lines import ComposedTexts, Composition, ConstantPart, LineColumn, LinePart
 from strata_cdc.changes.texts import Constants, Texts
 
 TEXT = st.binary(max_size=40) | st.sampled_from([b"", b"a" * 15, b"b" * 16, b"c" * 17])
@@ -22,7 +22,7 @@ def pieces(draw: st.DrawFn, count: int) -> tuple[LinePart, list[bytes]]:
     way = draw(st.sampled_from(["same", "own", "chosen", "absent"]))
     if way == "same":
         text = draw(TEXT)
-        return Same(text), [text] * count
+        return ConstantPart(text), [text] * count
     if way == "chosen":
         texts = draw(st.lists(TEXT, min_size=1, max_size=4))
         chosen = draw(st.lists(st.integers(0, len(texts) - 1), min_size=count, max_size=count))
@@ -70,10 +70,10 @@ def test_lines_of_some_groups_are_their_texts_in_any_order(made, random):
 
 
 @given(lines())
-@example(([Same(b"")], [b""]))
+@example(([ConstantPart(b"")], [b""]))
 def test_texts_are_put_together_likewise(made):
     pieces, wanted = made
-    found = Composed(pieces, len(wanted)).made
+    found = ComposedTexts(pieces, len(wanted)).made
     assert [found.between(at, at + 1).data.tobytes() for at in range(len(found))] == wanted
 
 
@@ -88,7 +88,7 @@ def test_texts_are_put_together_likewise(made):
     ],
 )
 def test_a_line_that_does_not_fill_its_place_is_refused(places, ends, failed):
-    pieces = [Same(b"a" * 17), LineColumn(Texts.from_texts([b"bcd"]), np.zeros(2, np.int64))]
+    pieces = [ConstantPart(b"a" * 17), LineColumn(Texts.from_texts([b"bcd"]), np.zeros(2, np.int64))]
     parts, groups = np.array([piece.part for piece in pieces], np.int64), np.array([[0, 2, 0, 2]])
     around = np.full(300, 0xFF, np.uint8)
     out = around[100:140]
@@ -104,7 +104,7 @@ def test_a_line_that_does_not_fill_its_place_is_refused(places, ends, failed):
     [([[-1], [1]], [0, 2]), ([[0], [3]], [0, 2]), ([[0], [2]], [1, 2]), ([[0], [2]], [0, 1]), ([[0], [4]], [0, 4])],
 )
 def test_lines_that_are_not_there_are_refused(borders, lines):
-    parts = np.array([Same(b"a").part], np.int64)
+    parts = np.array([ConstantPart(b"a").part], np.int64)
     groups, out = np.array([[0, 1, *lines]]), np.full(9, 0xFF, np.uint8)
     places = np.array([4, 5])
     assert put_lines(parts, groups, np.array(borders), 0, places, places + 1, out) >= 0
@@ -124,7 +124,7 @@ def test_lines_that_are_not_there_are_refused(borders, lines):
 def test_a_line_without_a_text_is_refused(piece):
     count = 3 if piece.chosen is None else 2
     with pytest.raises(RuntimeError, match="part 1 has no text"):
-        Composition([[Same(b"x"), piece]], [count])
+        Composition([[ConstantPart(b"x"), piece]], [count])
     parts, groups = np.array([piece.part], np.int64), np.array([[0, 1, 0, count]])
     places = np.zeros(count, np.int64)
     assert put_lines(parts, groups, np.array([[0], [count]]), 0, places, places + 1, np.zeros(9, np.uint8)) == count - 1

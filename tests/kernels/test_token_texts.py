@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.kernels.token_texts import LONGEST_NUMBER
-from strata_cdc.changes.lines import Composed, LineColumn
+from strata_cdc.changes.lines import ComposedTexts, LineColumn
 from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokenEnds, TokensAfter, TokensInside
 from strata_cdc.position.token_digits import digits, numbers_of
 from strata_cdc.position.token_packed import PackedSourcePosition
@@ -93,7 +93,7 @@ def test_the_tokens_of_rows_are_those_of_each(heads, rows, cut_at) -> None:
         LineColumn(TokenEnds(inside, np.array(chosen), np.array(numbers))),
     ]
     wanted = [steps[at].text(number) for at, number in zip(chosen, numbers, strict=True)]
-    assert cut(Composed(columns, len(rows)).made) == wanted
+    assert cut(ComposedTexts(columns, len(rows)).made) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "v4.", "v4." + "A" * 200])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata_cdc.errors import DamagedFileError
-from strata_cdc.mirrors.dump.manifest import FORMAT, Chunk, Manifest, ReadBounds, earliest, read_manifest
+from strata_cdc.mirrors.dump.manifest import FORMAT, DumpedChunk, Manifest, ReadBounds, earliest, read_manifest
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.model.definition import TableName
 from tests.tables.changes import definition
@@ -66,8 +66,8 @@ def test_chunks_without_texts_are_read_again() -> None:
 
 def made() -> Manifest:
     chunks = (
-        Chunk("chunk-000001.arrow", 2, 80, ReadBounds(f"{UUID}:1-5", "binlog.000009:1934"), ("2",)),
-        Chunk("chunk-000002.arrow", 1, 40, ReadBounds(f"{UUID}:1-9", "binlog.000010:4"), invalid={"born": 1}),
+        DumpedChunk("chunk-000001.arrow", 2, 80, ReadBounds(f"{UUID}:1-5", "binlog.000009:1934"), ("2",)),
+        DumpedChunk("chunk-000002.arrow", 1, 40, ReadBounds(f"{UUID}:1-9", "binlog.000010:4"), invalid={"born": 1}),
     )
     begun = Manifest.begin("s", TableName("shop", "orders"), 3, ORDERS, UUID)
     return begun.with_chunk(chunks[0], is_last=False).with_chunk(chunks[1], is_last=True)

@@ -15,7 +15,7 @@ from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.apply import Applier
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.schema.model.definition import Column, GeneratedKind, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.named_columns import published
 from strata_cdc.tables.state import apply_changes
@@ -34,7 +34,7 @@ PRIMARY = (Key("PRIMARY", KeyKind.PRIMARY, (KeyPart("id"),)),)
 
 
 def generated(column: Column, expression: str) -> Column:
-    return replace(column, generated=Generated.STORED, generation_expression=expression)
+    return replace(column, generated=GeneratedKind.STORED, generation_expression=expression)
 
 
 TIMES = tuple(

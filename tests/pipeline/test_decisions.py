@@ -13,7 +13,7 @@ from strata_cdc.errors import AlreadyRunningError, DamagedFileError, Usage
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.quarantine import decide
-from strata_cdc.pipeline.quarantine.decide import Decided, DecisionOutcome
+from strata_cdc.pipeline.quarantine.decide import Decider, DecisionOutcome
 from strata_cdc.pipeline.quarantine.find import InQuarantine, QuarantineFilter, find
 from strata_cdc.pipeline.quarantine.look import some_rows
 from strata_cdc.progress.status import source_status
@@ -27,7 +27,7 @@ from tests.interposed import interposed
 from tests.pipeline.owed_world import MINUTE, Died, World, dying_before_write
 
 PERIOD = 5 * MINUTE
-WHO = Decided("the rule is wrong", "ada", 77)
+WHO = Decider("the rule is wrong", "ada", 77)
 
 
 def failed_world(folder: Path, intervals: int = 2) -> World:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from strata_cdc.pipeline.publish.publication import Publication
+    from strata_cdc.pipeline.publish.publication import RunPublication
 
 TABLES = [TableName("shop", f"t{number:02}") for number in range(20)]
 BROKEN, FAILED, WARNED = TABLES[3], TABLES[7], TABLES[11]
 RUN = "r1"
 
 
-def prepared(lake: Path) -> Publication:
+def prepared(lake: Path) -> RunPublication:
     """A run of which every table has a row, its number; one table's check failed, one's has a warning."""
     folder = run_folder(str(lake), SOURCE, RUN)
     batches = [inserts({"id": pa.int32()}, [{"id": at}], table=table) for at, table in enumerate(TABLES)]

@@ -21,7 +21,7 @@ from strata_cdc.runs.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
-    Refused,
+    RefusedRows,
     RowsRemoved,
     StatementLogged,
 )
@@ -47,7 +47,7 @@ PLAN = RunPlan(
     tables=(PlannedTable(1, "d", "t", 5, 3), PlannedTable(1, "d", "x.y", 1, 0, ErrorFacts("E", "m"))),
     slices=(PIECE,),
     versions=(PlannedVersion("d", "t", 7, "{}"), PlannedVersion("d", "x.y", 7, "[]")),
-    refused=(Refused(1, "d.t", 2, ErrorFacts("SchemaGapError", "gap", offset=4)),),
+    refused=(RefusedRows(1, "d.t", 2, ErrorFacts("SchemaGapError", "gap", offset=4)),),
     removed=(RowsRemoved(1, "d.t", None, "TRUNCATE t"),),
     statements=(StatementLogged(1, "", "*", "u:3", "binlog.000001", 4, "DELETE FROM t"),),
     executed_before={"1": ""},

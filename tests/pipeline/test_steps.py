@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata_cdc.pipeline.run_source import SourceRequest, _Whole
+from strata_cdc.pipeline.run_source import SourceRequest, _RunningCall
 from strata_cdc.pipeline.steps import STEPS, DoneBy, LocalStep, Scope, StepOnSpark, edges, following, steps_of
 from strata_cdc.startup.spark import JOBS
 
@@ -39,7 +39,7 @@ def test_the_map_says_the_same_in_the_same_order():
 
 
 def test_strata_run_asks_for_each_step_that_a_command_does():
-    whole = _Whole(SourceRequest("shop"), None, Watcher(), None)
+    whole = _RunningCall(SourceRequest("shop"), None, Watcher(), None)
     assert list(whole._calls) == names(DoneBy.COMMAND)
 
 

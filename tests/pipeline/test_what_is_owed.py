@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from strata_cdc.errors import SettingsError, StrataError, StreamHoleError, Usage
 from strata_cdc.pipeline.plan.pending import RunRequest, WorkChoice
 from strata_cdc.pipeline.quarantine import decide
-from strata_cdc.pipeline.quarantine.decide import Decided
+from strata_cdc.pipeline.quarantine.decide import Decider
 from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find
 from strata_cdc.runs.run_folder import read_plan, run_folder
 from strata_cdc.store.table_intervals import IntervalState
@@ -291,7 +291,7 @@ def resolve(world: World, request: RunRequest | None) -> RunRequest:
 def decide_on_all(world: World, deed: Any) -> None:
     for found in find(world.source, world.engine, QuarantineFilter()):
         with suppress(StrataError):
-            deed(world.source, world.engine, found, Decided("so it is", "somebody", world.now))
+            deed(world.source, world.engine, found, Decider("so it is", "somebody", world.now))
 
 
 def step(world: World, action: tuple[Any, ...]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from strata_cdc.quality.checks.profile import FileProfile
     from strata_cdc.quality.checks.spark_frames import Read
     from strata_cdc.quality.checks.subject import TableSubject
-    from strata_cdc.quality.checks.suite import Judge
+    from strata_cdc.quality.checks.suite import SuiteJudge
     from strata_cdc.runs.verdict import Failure
 
 SHARED = (
@@ -36,7 +36,7 @@ SHARED = (
 class SparkEngine:
     """Judges all rules, ours and users', by Great Expectations."""
 
-    def __init__(self, judge: Judge, read: Read, profiles: Mapping[str, FileProfile]) -> None:
+    def __init__(self, judge: SuiteJudge, read: Read, profiles: Mapping[str, FileProfile]) -> None:
         """Takes what is known of the files themselves.
 
         Args:

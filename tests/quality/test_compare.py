@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from strata_cdc.quality.checks.sensitive import MASK
 from strata_cdc.quality.proof.replay import TableState
-from strata_cdc.quality.reconcile.compare import Shown, compare_by_key
+from strata_cdc.quality.reconcile.compare import ShownRows, compare_by_key
 from strata_cdc.quality.reconcile.lake_rows import LakeRows
 from strata_cdc.quality.reconcile.report import RowDifference, Side
 from strata_cdc.tables.convert import state_schema
@@ -24,7 +24,7 @@ def test_values_of_hidden_columns_are_shown_nowhere() -> None:
     none = rows().select(["id"])
     lake = LakeRows(TableState(SHAPE, rows((1, "a@x", 3), (2, "b@x", 3), (3, None, 3))), none, None, None, none)
     server = rows((1, "c@x", 4), (3, "d@x", 3), (4, "e@x", 3))
-    found = compare_by_key(lake, server, None, Shown(hidden=frozenset({"email"})))
+    found = compare_by_key(lake, server, None, ShownRows(hidden=frozenset({"email"})))
     assert (found.compared, found.different) == (4, 4)
     assert set(map(str, found.differences)) == {
         "differs id = 1; lake: email = '(sensitive)', age = 3; server: email = '(sensitive)', age = 4",
@@ -32,7 +32,7 @@ def test_values_of_hidden_columns_are_shown_nowhere() -> None:
         "only in the lake id = 2; lake: email = '(sensitive)', age = 3",
         "only on the server id = 4; server: email = '(sensitive)', age = 3",
     }
-    hidden_key = compare_by_key(lake, server, None, Shown(most=1, hidden=frozenset({"id"})))
+    hidden_key = compare_by_key(lake, server, None, ShownRows(most=1, hidden=frozenset({"id"})))
     assert hidden_key.differences == (
         RowDifference(Side.DIFFERS, {"id": MASK}, {"email": "a@x", "age": 3}, {"email": "c@x", "age": 4}),
     )

@@ -13,7 +13,7 @@ import pytest
 
 from strata_cdc.quality.checks.data_docs import hide, page_name, show
 from strata_cdc.quality.checks.rules import Rule, frame_column
-from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.quality.checks.suite import SuiteJudge
 from strata_cdc.runs.verdict import Severity
 from tests.spark_session import spark
 
@@ -86,7 +86,7 @@ def test_names_of_pages():
 def docs(spark, tmp_path_factory) -> Path:
     """Pages with hostile names in all places that have any."""
     folder = tmp_path_factory.mktemp("docs")
-    judge = Judge()
+    judge = SuiteJudge()
     rows = [("g", 1, 0, 5, *HOSTILE), ("g", 2, 0, 6, *["fine"] * len(HOSTILE))]
     columns = [frame_column(text) for text in HOSTILE]
     frame = spark.createDataFrame(rows, ["_gtid", "_seq", "_row", "n", *[f"c{at}" for at in range(len(HOSTILE))]])

@@ -20,7 +20,7 @@ from strata_cdc.quality.checks.rules import Rule, StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
 from strata_cdc.quality.checks.spark_frames import frame_of
 from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject
-from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.quality.checks.suite import SuiteJudge
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from tests.quality.second_witness import SparkEngine
@@ -137,8 +137,8 @@ def subject(
 
 
 @pytest.fixture(scope="module")
-def judge() -> Judge:
-    return Judge()
+def judge() -> SuiteJudge:
+    return SuiteJudge()
 
 
 @pytest.fixture(scope="module")
@@ -184,13 +184,13 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[TableSubject]:
     ]
 
 
-def by_spark(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
+def by_spark(spark: Any, judge: SuiteJudge, subjects: list[TableSubject]) -> IntervalVerdict:
     profiles = {file.url: pass_over(task_of(one, file)).profile for one in subjects for file in one.files}
     engine = SparkEngine(judge, lambda urls: spark.read.parquet(*urls), profiles)
     return judge_interval(engine, "shop", 0, "now", subjects)
 
 
-def by_pass(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
+def by_pass(spark: Any, judge: SuiteJudge, subjects: list[TableSubject]) -> IntervalVerdict:
     def own(one: TableSubject, suite: Suite) -> list[Failure]:
         assert suite.version is not None
         frame = frame_of(lambda urls: spark.read.parquet(*urls), one, suite.version)
@@ -203,7 +203,7 @@ def by_pass(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalV
 
 
 @pytest.fixture(scope="module")
-def verdict(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
+def verdict(spark: Any, judge: SuiteJudge, subjects: list[TableSubject]) -> IntervalVerdict:
     return by_pass(spark, judge, subjects)
 
 
@@ -282,7 +282,7 @@ def test_versions_are_judged_by_their_own_definitions(verdict: IntervalVerdict) 
     assert found["expect_column_values_to_not_be_null", "gone"].message.startswith("no version of the table")
 
 
-def test_a_condition_selects_the_rows(spark: Any, judge: Judge, tmp_path: Path) -> None:
+def test_a_condition_selects_the_rows(spark: Any, judge: SuiteJudge, tmp_path: Path) -> None:
     """In MySQL's SQL, of the versions that have its columns; rows whose image lacks one are exempt."""
     old = definition({"id": "int NOT NULL", "x": "int"})
     collated = {"character_set": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
@@ -350,7 +350,7 @@ def test_great_expectations_says_the_same(
 ) -> None:
     """Of our own rules, for every type; and its pages show every suite. Right and wrong rows are in one table, because
     each takes seconds: a right row that either of them refuses would be counted."""
-    judge, tables = Judge(), ("both", "partial", "documents")
+    judge, tables = SuiteJudge(), ("both", "partial", "documents")
     theirs = by_spark(spark, judge, [one for one in subjects if one.table.table in tables])
     for table in tables:
         ours, found = failures(verdict, table), failures(theirs, table)

@@ -29,7 +29,7 @@ from strata_cdc.quality.checks.pass_results import PassResults
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
-from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.quality.checks.suite import SuiteJudge
 from strata_cdc.runs.verdict import Failure, Severity
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables import row_groups
@@ -328,7 +328,7 @@ def grouped(folder: Path, most_parts: int = 3) -> list[TableSubject]:
 def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
     subjects = grouped(tmp_path)
     profiles = {file.url: pass_over(task_of(one, file)).profile for one in subjects for file in one.files}
-    engine = SparkEngine(Judge(), lambda urls: spark.read.parquet(*urls), profiles)
+    engine = SparkEngine(SuiteJudge(), lambda urls: spark.read.parquet(*urls), profiles)
     theirs = judge_interval(engine, "shop", INTERVAL, "now", subjects)
     ours = judge_interval(PassEngine(passed(subjects), lambda *_: []), "shop", INTERVAL, "now", subjects)
     assert [table.checks for table in ours.tables] == [table.checks for table in theirs.tables]

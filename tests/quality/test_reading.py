@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata_cdc.quality.reconcile.compare import ComparedTable, Shown
+    from strata_cdc.quality.reconcile.compare import ComparedTable, ShownRows
     from strata_cdc.quality.reconcile.lake_rows import LakeRows
     from tests.mysql_server import MysqlServer
 
@@ -224,7 +224,7 @@ def test_a_large_table_without_a_key_is_compared_in_parts(server: MysqlServer, t
     world.run()
     ingest.mirror("s", settings=world.settings)
 
-    def measured(compare: Any, lake: LakeRows, rows: pa.Table, shown: Shown) -> ComparedTable:
+    def measured(compare: Any, lake: LakeRows, rows: pa.Table, shown: ShownRows) -> ComparedTable:
         sizes.append(lake.state.rows.nbytes + rows.nbytes)
         return compare(lake, rows, shown)
 

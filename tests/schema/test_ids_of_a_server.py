@@ -21,7 +21,7 @@ from tests.seeds import seeds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.schema.history.identified_tables import Identified
+    from strata_cdc.schema.history.identified_tables import IdentifiedTable
     from tests.mysql_server import MysqlServer
 
 DATABASES = ("ids_a", "ids_b")
@@ -70,7 +70,7 @@ class Life:
         )
         return [TableName(*map(str, row)) for row in found]
 
-    def identified(self, name: TableName) -> Identified:
+    def identified(self, name: TableName) -> IdentifiedTable:
         found = stored_table(self.store, "s", name)
         assert found is not None, name
         return found
@@ -88,7 +88,7 @@ class Life:
             at_once += table.columns.ids
         assert len(at_once) == len(set(at_once)), "two columns have one id"
 
-    def check_row(self, name: TableName, table: Identified) -> None:
+    def check_row(self, name: TableName, table: IdentifiedTable) -> None:
         rows = self.execute(f"SELECT * FROM {shown(name)}")
         if not rows:
             self.execute(f"INSERT INTO {shown(name)} () VALUES ()")

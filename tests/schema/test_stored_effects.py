@@ -26,9 +26,9 @@ from strata_cdc.schema.model.definition import TableDefinition, TableName
 from strata_cdc.schema.model.partitions import Function, HeldRows, Partition, Partitioning
 from strata_cdc.schema.model.row_effects import (
     NO_EFFECT,
-    Converted,
+    ConvertedColumn,
     EffectKind,
-    Filled,
+    FilledColumn,
     RowEffect,
     effects_from_text,
     effects_to_text,
@@ -217,8 +217,8 @@ EFFECT = st.builds(
     brings_rows=st.booleans(),
     renamed=st.dictionaries(TEXT, TEXT, max_size=3),
     added=st.lists(TEXT, max_size=3).map(tuple),
-    filled=st.lists(st.builds(Filled, TEXT, st.none() | TEXT), max_size=3).map(tuple),
-    converted=st.lists(st.builds(Converted, TEXT, TEXT, TEXT), max_size=3).map(tuple),
+    filled=st.lists(st.builds(FilledColumn, TEXT, st.none() | TEXT), max_size=3).map(tuple),
+    converted=st.lists(st.builds(ConvertedColumn, TEXT, TEXT, TEXT), max_size=3).map(tuple),
     numbers_zeros=st.booleans(),
     held=st.none() | BLOCKED,
     exchanged_with=NAME,

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from strata_cdc.cli.main import run
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.serve.around import AirflowTask, Around
+from strata_cdc.serve.around import AirflowTask, PageHost
 from strata_cdc.serve.numbers import Numbers
-from strata_cdc.serve.run_page import Planned
+from strata_cdc.serve.run_page import PlannedByAirflow
 from strata_cdc.store.database import open_store
 from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import (
@@ -106,7 +106,7 @@ def make_history(store):
 
 
 def find_runs(dag_id, run_id, map_index):
-    planned = {"known": [Planned("s", RUN)], "empty": []}.get(run_id)
+    planned = {"known": [PlannedByAirflow("s", RUN)], "empty": []}.get(run_id)
     return planned if planned is None or map_index is None else planned[map_index : map_index + 1]
 
 
@@ -116,7 +116,7 @@ def find_task(run):
 
 @pytest.fixture(scope="module")
 def client(history):
-    around = Around(Numbers(NUMBERS.__getitem__), find_runs, find_task, "../strata-docs")
+    around = PageHost(Numbers(NUMBERS.__getitem__), find_runs, find_task, "../strata-docs")
     with client_of(app_of(lambda: settings_of(history), around)) as client:
         # They are read beside the first page that asks for them.
         while "numbers read" not in client.get("/").text:
@@ -412,7 +412,7 @@ def test_what_the_checks_found_is_told_with_what_failed_first(client):
 def test_data_docs_are_linked_where_somebody_serves_them(history):
     asked = {"source": "s", "start": START}
     docs = f'href="../strata-docs/s/{RUN}/index.html"'
-    with client_of(app_of(lambda: settings_of(history), Around(data_docs="../strata-docs"))) as client:
+    with client_of(app_of(lambda: settings_of(history), PageHost(data_docs="../strata-docs"))) as client:
         assert docs in client.get("/verdict", params=asked).text
         assert docs in table(client, "lost").text
     with client_of(app_of(lambda: settings_of(history))) as client:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.pipeline import ingest
-from strata_cdc.serve.around import Around
+from strata_cdc.serve.around import PageHost
 from tests.quality.live_world import LiveWorld
 from tests.serve.conftest import app_of, client_of
 
@@ -209,7 +209,7 @@ def test_airflow_shows_rows_only_if_the_settings_allow_it(server: MysqlServer, t
     params = {"source": "s", "database": "shop", "table": "people"}
     for allowed in (False, True):
         settings = replace(world.settings, rows_in_airflow=allowed)
-        with client_of(app_of(lambda settings=settings: settings, Around(asks_for_rows=True))) as client:
+        with client_of(app_of(lambda settings=settings: settings, PageHost(asks_for_rows=True))) as client:
             table = client.get("/table", params=params)
             assert ("One row through time" in table.text) == allowed
             for path in ("/rows", "/row"):

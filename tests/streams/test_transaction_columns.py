@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from strata_cdc.binlog.sources.port import Transactions
-from strata_cdc.changes.lines import Composed, LineColumn
+from strata_cdc.changes.lines import ComposedTexts, LineColumn
 from strata_cdc.changes.token_texts import GrowingTokens, Growth, TokenEnds, TokensAfter, TokensInside
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
@@ -115,7 +115,7 @@ def test_the_steps_that_a_reader_has_are_found():
 
 def row_tokens(inside, chosen, steps):
     columns = [LineColumn(inside, chosen), LineColumn(TokenEnds(inside, chosen, steps))]
-    return cut(Composed(columns, len(steps)).made)
+    return cut(ComposedTexts(columns, len(steps)).made)
 
 
 def cut(texts):
@@ -191,16 +191,16 @@ def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
     seqs = rows + 5
     tokens, alone = source_tokens(positions(), seqs), positions()
     many = texts_of_transactions(positions(), seqs, tokens)
-    assert cut(Composed(many.gtids, len(seqs)).made) == [f'"{made[row]}"' for row in rows]
+    assert cut(ComposedTexts(many.gtids, len(seqs)).made) == [f'"{made[row]}"' for row in rows]
     thirds = many.gtids_of(np.arange(0, len(seqs), 3))
     some = texts_of_transactions(positions(), seqs[::3], source_tokens(positions(), seqs[::3]))
     for columns in (thirds, some.gtids):
-        assert cut(Composed(columns, len(seqs[::3])).made) == [f'"{made[row]}"' for row in rows[::3]]
+        assert cut(ComposedTexts(columns, len(seqs[::3])).made) == [f'"{made[row]}"' for row in rows[::3]]
     assert cut(tokens.after.made) == [alone[seq].after_text for seq in seqs.tolist()]
     rows_of_each = [alone[seq].steps.text(seq) for seq in seqs.tolist()]
     assert row_tokens(tokens.inside, np.arange(len(seqs)), seqs) == rows_of_each
     alike = texts_of_transactions({seq: alone[seq] for seq in seqs.tolist()}, seqs, tokens)
-    assert cut(Composed(many.gtids, len(seqs)).made) == cut(Composed(alike.gtids, len(seqs)).made)
+    assert cut(ComposedTexts(many.gtids, len(seqs)).made) == cut(ComposedTexts(alike.gtids, len(seqs)).made)
     assert many.source == alike.source == ("shop" if len(seqs) else "")
     assert cut(many.times.made) == cut(alike.times.made)
     assert many.statements.tolist() == alike.statements.tolist() == [0] * len(rows)

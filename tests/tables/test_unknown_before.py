@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.layout import SEQ
 from strata_cdc.mirrors.reduce import reduce_changes
-from strata_cdc.schema.model.definition import Generated
+from strata_cdc.schema.model.definition import GeneratedKind
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.unknown_before import apply_by_own_keys
 from tests.tables.changes import changes, definition
@@ -114,7 +114,7 @@ def test_images_that_lack_some_columns_are_no_such_updates() -> None:
         apply_by_own_keys(state, batch, TABLE)
     assert "binlog_row_image = FULL" in (caught.value.remedy or "")
     # MariaDB logs no generated columns of updates, and no setting of it changes that.
-    computed = [replace(one, generated=Generated.STORED) if one.name == "k" else one for one in TABLE.columns]
+    computed = [replace(one, generated=GeneratedKind.STORED) if one.name == "k" else one for one in TABLE.columns]
     with pytest.raises(Usage, match="which identify a row and are generated") as caught:
         apply_by_own_keys(state, batch, replace(TABLE, columns=tuple(computed)))
     assert "binlog_row_image" not in (caught.value.remedy or "")

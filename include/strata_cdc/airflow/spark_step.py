@@ -59,7 +59,7 @@ class SparkDiedError(Transient):
     """Spark ended and the job reported nothing: it was killed, or did not start. Another try may succeed."""
 
 
-class _Output:
+class _SubmitOutput:
     """What spark-submit prints, in a file; the job's own lines go to the task's log.
 
     It replaces the log of the provider's hook, which writes everything there.
@@ -109,7 +109,7 @@ def _say_slices() -> Callable[[int, int], None]:
     return tell
 
 
-class _Connection(Struct, frozen=True):
+class _SparkConnection(Struct, frozen=True):
     """What the connection says that the provider does not read, or does not act on."""
 
     conf: dict[str, str] = {}
@@ -120,7 +120,7 @@ class _Connection(Struct, frozen=True):
     """Likewise on Kubernetes."""
 
     @classmethod
-    def from_airflow(cls) -> _Connection:
+    def from_airflow(cls) -> _SparkConnection:
         """The connection as it is now; empty if there is none.
 
         Raises:
@@ -220,7 +220,7 @@ class SparkStep(SparkSubmitOperator):
             raise Permanent(mixed, remedy=f"In the environment of Airflow's workers: {how_to_fix(mixed)}")
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
         # The connection may be in one of the variables that Spark does not get.
-        connection = _Connection.from_airflow()
+        connection = _SparkConnection.from_airflow()
         self.conf = {**(self.conf or {}), **connection.conf}
         self._yarn_track_via_rm_api = connection.tracks_yarn
         self._track_driver_via_k8s_api = connection.tracks_kubernetes
@@ -233,7 +233,7 @@ class SparkStep(SparkSubmitOperator):
             if context:
                 context["ti"].xcom_push(SparkLink.key, address)
 
-        output = self._hook._log = _Output(self._hook.log, tell_pages)  # noqa: SLF001  the hook logs through it
+        output = self._hook._log = _SubmitOutput(self._hook.log, tell_pages)  # noqa: SLF001  the hook logs through it
         with closing(output):
             try:
                 self._submit(context)
@@ -262,7 +262,7 @@ class SparkStep(SparkSubmitOperator):
                 del os.environ[name]
             os.environ.update(given)
 
-    def _failure(self, process: Popen[str] | None, output: _Output, error: AirflowException) -> Exception:
+    def _failure(self, process: Popen[str] | None, output: _SubmitOutput, error: AirflowException) -> Exception:
         """The error that the job has reported, without the trace of its start."""
         if process is None or not process.returncode:
             return error
@@ -270,7 +270,7 @@ class SparkStep(SparkSubmitOperator):
         failure = job_failure(process.returncode, output.report, text)
         return failure if process.returncode in _OF_THE_JOB else SparkDiedError(failure.message, remedy=failure.remedy)
 
-    def _keep(self, planned: PlannedRun, output: _Output, context: Context) -> None:
+    def _keep(self, planned: PlannedRun, output: _SubmitOutput, context: Context) -> None:
         """Keeps Spark's own output beside the plan."""
         storage = importlib.import_module("strata_cdc.files.storage")
         name = f"{self.task_id.rpartition('.')[2]}-{context['ti'].try_number}.log" if context else "spark.log"

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from strata_cdc.cache.reading import CacheStream
 from strata_cdc.cache.serving import Serving
 from strata_cdc.cache.shapes import entry_key
-from strata_cdc.cache.touched import Touched
+from strata_cdc.cache.touched import TouchedEntries
 from strata_cdc.errors import StaleCacheError, StrataError, Usage
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.streams.events import Commit
@@ -54,11 +54,11 @@ class _Changes:
     """What the stream has changed, by transaction and by key."""
 
     def __init__(self) -> None:
-        self.touched: dict[Gtid, Touched] = {}
+        self.touched: dict[Gtid, TouchedEntries] = {}
         self.by_entry: dict[str, list[Gtid]] = {}
         self.by_shape: dict[str, list[Gtid]] = {}
 
-    def add(self, gtid: Gtid, touched: Touched, state_key: str) -> None:
+    def add(self, gtid: Gtid, touched: TouchedEntries, state_key: str) -> None:
         touched.settle()
         self.touched[gtid] = touched
         for shape, keys in touched.keys.items():
@@ -138,12 +138,12 @@ class Inspector:
             stopped = stream.stopped_at
             if stopped is None or not is_executed(stopped.after.position):
                 raise
-            self._add(stopped, Touched(whole={shape.name for shape in self._shapes.shapes}))
+            self._add(stopped, TouchedEntries(whole={shape.name for shape in self._shapes.shapes}))
             self._found.unreadable += 1
             return stopped.after.position
         return None
 
-    def _add(self, transaction: StreamTransaction, touched: Touched) -> None:
+    def _add(self, transaction: StreamTransaction, touched: TouchedEntries) -> None:
         if transaction.record.gtid is not None:
             self._changes.add(transaction.record.gtid, touched, self._cache.state_key)
             self._found.transactions += 1

@@ -76,7 +76,7 @@ class Start(Enum):
     another server took over, another lineage, another source."""
 
 
-class _Again(Exception):
+class _CacheChangedError(Exception):
     """The cache has changed under the invalidator: it has to find its position again."""
 
 
@@ -176,7 +176,7 @@ class Invalidator:
         before = self.report.transactions
         try:
             self._follow(start, follow=follow)
-        except _Again:
+        except _CacheChangedError:
             return Start.CHECKPOINT
         except (Transient, CacheRefusedError, SourceDivergedError):
             raise
@@ -324,7 +324,7 @@ class Invalidator:
         for _ in range(_MOST_TRIES):
             if not batch.before <= self._checkpoint:
                 # Another server with an older state, or another invalidator's epoch: what lies between is not done.
-                raise _Again
+                raise _CacheChangedError
             after = self._checkpoint | batch.after
             words = self._words if self._words and self._checkpoint <= batch.after else {}
             if self._is_done(batch, entries, after, words):
@@ -354,7 +354,7 @@ class Invalidator:
             self._checkpoint = parse_executed(answer[1].decode())
             return False
         if status == "lost":
-            raise _Again
+            raise _CacheChangedError
         if status == "owned":
             raise CacheRefusedError(
                 "another invalidator with other shapes has taken the cache",
@@ -370,7 +370,7 @@ class Invalidator:
             self._acknowledged |= after
             self._on_acknowledged(after)
         elif self._target is None:
-            raise _Again
+            raise _CacheChangedError
         return True
 
     def _count(self, batch: InvalidationBatch, entries: int, dropped: int, kept: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata_cdc.cache.touched import Touched, Toucher
+from strata_cdc.cache.touched import TouchedEntries, Toucher
 from strata_cdc.streams.events import Commit, Ddl, Heartbeat, RowChange, UnreadableChange
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ class CacheStream:
     def __init__(self, shapes: Shapes, serving: Serving, stream: ChangeStream) -> None:
         """Nothing has been read."""
         self._serving, self._stream = serving, stream
-        self._toucher, self._touched = Toucher(shapes), Touched()
+        self._toucher, self._touched = Toucher(shapes), TouchedEntries()
         self.words: dict[str, str] | None = None
         """Of the shapes, since it was last set to None."""
 
-    def consume(self, event: Event) -> Touched | None:
+    def consume(self, event: Event) -> TouchedEntries | None:
         """Takes the next event; at the end of a transaction it gives what the whole of it touches."""
         if not self._toucher.kinds and not (isinstance(event, Heartbeat) and self._stream.tracked_from() is not None):
             self._look(event)
         if isinstance(event, Commit):
-            touched, self._touched = self._touched, Touched()
+            touched, self._touched = self._touched, TouchedEntries()
             return touched
         if isinstance(event, RowChange):
             self._toucher.row(event, self._touched)

@@ -24,7 +24,7 @@ MOST_KEYS: Final = 2000
 """Of one shape in one transaction; more of them, and the shape goes as a whole: a script holds the server up."""
 
 
-class Touched(Struct):
+class TouchedEntries(Struct):
     """What one transaction touches."""
 
     keys: dict[str, set[str]] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class Toucher:
         self._tables = tables_by_name(shapes)
         self.kinds: dict[str, str | None] = {}
 
-    def ddl(self, event: Ddl, touched: Touched) -> bool:
+    def ddl(self, event: Ddl, touched: TouchedEntries) -> bool:
         """A statement that names or changes tables; returns whether a shape uses them."""
         names = {shape.name for table in event.tables for shape, _ in self._tables.get(table.lower(), ())}
         touched.whole |= names
         return bool(names)
 
-    def row(self, event: RowChange, touched: Touched) -> None:
+    def row(self, event: RowChange, touched: TouchedEntries) -> None:
         """A row before and after."""
         for shape, columns in self._tables.get(f"{event.database}.{event.table}".lower(), ()):
             if shape.name in touched.whole:
@@ -65,7 +65,7 @@ class Toucher:
                 if len(touched.keys[shape.name]) > MOST_KEYS:
                     touched.whole.add(shape.name)
 
-    def unreadable(self, event: UnreadableChange, touched: Touched) -> None:
+    def unreadable(self, event: UnreadableChange, touched: TouchedEntries) -> None:
         """A row that touches something that is not known."""
         touched.whole |= {shape.name for shape, _ in self._tables.get(f"{event.database}.{event.table}".lower(), ())}
 
@@ -122,7 +122,7 @@ class InvalidationBatch:
         self._entries: dict[str, ExecutedBuilder] = {}
         self.transactions = 0
 
-    def add(self, before: Executed, after: Executed, gtid: Gtid, touched: Touched) -> None:
+    def add(self, before: Executed, after: Executed, gtid: Gtid, touched: TouchedEntries) -> None:
         """Takes a transaction."""
         touched.settle()
         self.stand_at(before, after)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.binlog.sources.port import Transactions
     from strata_cdc.changes.plan import Slice
-    from strata_cdc.changes.port import ChangeBatch, Decoded, Hole, Near, QuarantinedRows, WantedRows
+    from strata_cdc.changes.port import ChangeBatch, DecodedItem, Hole, Near, QuarantinedRows, WantedRows
     from strata_cdc.changes.prepared_along import PreparedAlong
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.landing.prepared import PreparedPlacement
@@ -118,7 +118,7 @@ class BinlogRows:
             with suppress(StreamHoleError):
                 self._prepared.apply(item, record)
 
-    def decode(self, item: Transactions, rows: Ints) -> Iterator[Decoded]:
+    def decode(self, item: Transactions, rows: Ints) -> Iterator[DecodedItem]:
         """Yields the rows of some transactions, as `TransactionChanges.rows`.
 
         Args:
@@ -136,7 +136,7 @@ class BinlogRows:
                 with prepared.open() as binlog:
                     yield from self._decode(binlog, [prepared.range], None)
 
-    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
+    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[DecodedItem]:
         binlog.expect((part.begin, part.end) for part in ranges)
         windows = read_windows(binlog, ranges, chain, self._pace)
         blocks = RowReader(binlog, self._plans).read_blocks(windows)

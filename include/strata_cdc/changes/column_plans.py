@@ -75,7 +75,7 @@ class ColumnPlan(Struct, frozen=True):
     gather: Gather
 
 
-class _Logged(Struct, frozen=True):
+class _LoggedType(Struct, frozen=True):
     """A column's type, and its entries in the TABLE_MAP."""
 
     type: ColumnType
@@ -115,7 +115,7 @@ def plan_columns(
                 plans.append(ColumnPlan(column.name, -1, -1, 0, target, GatherDefault(target, column.default)))
                 continue
             code = table_map.types[index]
-            logged = _Logged(kind, column.character_set, code, table_map.metadata[index], int(cells.widths[index]))
+            logged = _LoggedType(kind, column.character_set, code, table_map.metadata[index], int(cells.widths[index]))
             gather = _gather_of(logged)
             if gather is None:
                 raise UnsupportedEventError(f"column {column.name} has type {code}, which is not read")
@@ -133,7 +133,7 @@ _SMALL = {
 _DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64}
 
 
-def _integer(logged: _Logged) -> Gather:
+def _integer(logged: _LoggedType) -> Gather:
     target = logged.target
     if logged.code in _SMALL:
         kernel, sign = _SMALL[FieldType(logged.code)]
@@ -144,12 +144,12 @@ def _integer(logged: _Logged) -> Gather:
     return GatherUnsigned(target, 8) if target == UNSIGNED_BIGINT else GatherLongs(target)
 
 
-def _decimal(logged: _Logged) -> Gather:
+def _decimal(logged: _LoggedType) -> Gather:
     precision, scale = logged.metadata >> 8, logged.metadata & 0xFF
     return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale, logged.width)
 
 
-def _gather_of(logged: _Logged) -> Gather | None:
+def _gather_of(logged: _LoggedType) -> Gather | None:
     if logged.code not in _COMPRESSED:
         return GATHERS[logged.type.kind](logged)
     inflated = GATHERS[logged.type.kind](replace(logged, width=-INFLATED_PREFIX))
@@ -163,7 +163,7 @@ _COMPRESSED: Final[dict[int, Callable[[int], int]]] = {
 """By code of a compressed column: from its metadata to the bytes of the longest value."""
 
 
-def _fixed_bytes(logged: _Logged) -> Gather:
+def _fixed_bytes(logged: _LoggedType) -> Gather:
     width, longest, texts = _ADDRESSES[logged.type.kind]
     return GatherFixedBytes(-logged.width, width, longest, texts)
 
@@ -175,7 +175,7 @@ _ADDRESSES: Final = {
 }
 
 
-def _text(logged: _Logged) -> Gather | None:
+def _text(logged: _LoggedType) -> Gather | None:
     if logged.charset is None or logged.width >= 0:
         return _bytes(logged)
     if logged.charset in UTF8:
@@ -183,15 +183,15 @@ def _text(logged: _Logged) -> Gather | None:
     return GatherText(-logged.width, logged.charset, *charset_table(logged.charset))
 
 
-def _bytes(logged: _Logged) -> Gather | None:
+def _bytes(logged: _LoggedType) -> Gather | None:
     return GatherBytes(-logged.width) if logged.width < 0 else None
 
 
-def _temporal(logged: _Logged) -> Gather:
+def _temporal(logged: _LoggedType) -> Gather:
     return GatherTemporals(logged.code, logged.metadata, logged.width)
 
 
-GATHERS: Final[dict[TypeKind, Callable[[_Logged], Gather | None]]] = {
+GATHERS: Final[dict[TypeKind, Callable[[_LoggedType], Gather | None]]] = {
     **dict.fromkeys(INTEGERS, _integer),
     TypeKind.DECIMAL: _decimal,
     TypeKind.FLOAT: lambda logged: GatherIntegers(logged.target, numbers.gather_4, 0x80000000, np.int32),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.blocks import WalkItem
     from strata_cdc.changes.decode_plans import DecodePlan
     from strata_cdc.changes.plan import PlannedVersion, Slice
-    from strata_cdc.changes.port import Decoded, Hole, Near
+    from strata_cdc.changes.port import DecodedItem, Hole, Near
 
 
 _ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
@@ -84,7 +84,7 @@ def _version(table: PlannedVersion, near: Near | None) -> TableVersion:
     return TableVersion(table.version_id, table.read_definition(), own)
 
 
-def decode_blocks(steps: Iterator[WalkItem], binlog_file: str) -> Iterator[Decoded]:
+def decode_blocks(steps: Iterator[WalkItem], binlog_file: str) -> Iterator[DecodedItem]:
     """The steps of a walk, with rows as batches. No row after a watermark is earlier in the stream than rows before it.
 
     Args:
@@ -107,7 +107,9 @@ def decode_blocks(steps: Iterator[WalkItem], binlog_file: str) -> Iterator[Decod
                 yield from _sorted_out(part.plan, built)
 
 
-def _rows_before(fault: CorruptRow, block: RowBlock, steps: Iterator[WalkItem], binlog_file: str) -> Iterator[Decoded]:
+def _rows_before(
+    fault: CorruptRow, block: RowBlock, steps: Iterator[WalkItem], binlog_file: str
+) -> Iterator[DecodedItem]:
     """Yields all rows before a fault, then raises the fault. A block has rows of one table only: the next blocks, up to
     the watermark, may have rows before the fault, and also earlier faults."""
     blocks = [block, *_blocks_to_watermark(steps)]

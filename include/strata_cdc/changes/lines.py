@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.kernels.json_lines import CHOSEN, END_LINE, FIRST_LINE, OWN, SAME, count_lines, put_lines
 from strata_cdc.binlog.kernels.memory import address_of
-from strata_cdc.changes.texts import Constants, Digits, Listed, Texts
+from strata_cdc.changes.texts import Constants, Digits, ListedTexts, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ class LineColumn(Struct, frozen=True, eq=False, dict=True):
         return [*addresses, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
 
 
-class Same(Struct, frozen=True, eq=False, dict=True):
+class ConstantPart(Struct, frozen=True, eq=False, dict=True):
     """A part that is the same in each line."""
 
     text: bytes
@@ -64,7 +64,7 @@ class Same(Struct, frozen=True, eq=False, dict=True):
         return self._column.part
 
 
-LinePart = LineColumn | Same
+LinePart = LineColumn | ConstantPart
 
 
 class Lines(Struct, frozen=True, eq=False):
@@ -154,7 +154,7 @@ def _borders(begins: Ints, size: int) -> Ints:
     return np.unique(np.append(borders, len(begins) - 1))
 
 
-class Composed(Struct, frozen=True, eq=False, dict=True):
+class ComposedTexts(Struct, frozen=True, eq=False, dict=True):
     """Texts that are composed of columns in the same way as lines."""
 
     columns: Sequence[LinePart]
@@ -180,5 +180,5 @@ def in_few_digits(numbers: Ints, key: bytes) -> list[LinePart]:
     """
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
-        return [Same(key), LineColumn(Digits(numbers))]
-    return [LineColumn(Listed([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
+        return [ConstantPart(key), LineColumn(Digits(numbers))]
+    return [LineColumn(ListedTexts([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]

@@ -34,13 +34,13 @@ _UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueE
 _LEG = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.\[]+)|\[(?:(\d+)|last(?:-(\d+))?)\]')
 
 
-class _Operation(IntEnum):
+class _DiffOperation(IntEnum):
     REPLACE = 0
     INSERT = 1
     REMOVE = 2
 
 
-class _Number(str):
+class _NumberText(str):
     """A number, as it is printed."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class _Number(str):
 class JsonDiff(Struct, frozen=True):
     """One change of a document."""
 
-    operation: _Operation
+    operation: _DiffOperation
     path: str
     value: str | None
     """JSON text; None for a removal."""
@@ -115,9 +115,9 @@ def _differences(region: Region, cell: int) -> list[JsonDiff]:
     cursor = ByteCursor(region.cell(cell + _PREFIX_BYTES, size))
     differences = []
     while cursor.left():
-        operation = _Operation(cursor.uint(1))
+        operation = _DiffOperation(cursor.uint(1))
         path = cursor.text(cursor.lenenc())
-        value = None if operation == _Operation.REMOVE else _text(cursor.next_bytes(cursor.lenenc()))
+        value = None if operation == _DiffOperation.REMOVE else _text(cursor.next_bytes(cursor.lenenc()))
         differences.append(JsonDiff(operation, path, value))
     return differences
 
@@ -140,7 +140,7 @@ def _text(binary: bytes) -> str:
 def differences_text(differences: list[JsonDiff]) -> str:
     """Differences as in `_invalid`: `[{"op": "replace", "path": "$.a", "value": 1}]`, with MySQL's paths, in order."""
     parts = (
-        f'{{"op": "{_Operation(each.operation).name.lower()}", "path": {json.dumps(each.path, ensure_ascii=False)}'
+        f'{{"op": "{_DiffOperation(each.operation).name.lower()}", "path": {json.dumps(each.path, ensure_ascii=False)}'
         + (f', "value": {each.value}}}' if each.value is not None else "}")
         for each in differences
     )
@@ -150,7 +150,7 @@ def differences_text(differences: list[JsonDiff]) -> str:
 def differences_of(text: str) -> list[JsonDiff]:
     """Reads the text that `differences_text` has written."""
     return [
-        JsonDiff(_Operation[each["op"].upper()], each["path"], _dumps(each["value"]) if "value" in each else None)
+        JsonDiff(_DiffOperation[each["op"].upper()], each["path"], _dumps(each["value"]) if "value" in each else None)
         for each in _loads(text)
     ]
 
@@ -180,9 +180,9 @@ def _apply(root: list[Any], difference: JsonDiff) -> None:
                 raise LookupError(f"path {difference.path}")
             continue
         parent, leg = child, following
-    if difference.operation == _Operation.REMOVE:
+    if difference.operation == _DiffOperation.REMOVE:
         del parent[leg]
-    elif difference.operation == _Operation.INSERT:
+    elif difference.operation == _DiffOperation.INSERT:
         if isinstance(parent, list):
             parent.insert(int(leg), _loads(difference.value or ""))
         else:
@@ -210,11 +210,11 @@ def _legs(path: str) -> list[int | str]:
 
 
 def _loads(text: str) -> Any:
-    return json.loads(text, parse_int=_Number, parse_float=_Number, strict=False)
+    return json.loads(text, parse_int=_NumberText, parse_float=_NumberText, strict=False)
 
 
 def _dumps(value: Any) -> str:
-    if isinstance(value, _Number):
+    if isinstance(value, _NumberText):
         return str(value)
     if isinstance(value, dict):
         # Stored objects are ordered by the length of the key in bytes, then by its bytes (Json_key_comparator).

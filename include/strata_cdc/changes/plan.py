@@ -191,7 +191,7 @@ def cut_slices(
     return Plan(tuple(planner.slices), refused)
 
 
-class _Known(Struct, frozen=True):
+class _KnownVersion(Struct, frozen=True):
     """The version of a table for some transactions."""
 
     table: PlannedVersion | None
@@ -222,7 +222,7 @@ class _Planner(Struct):
     target_bytes: int
     lasts: Lasts
     clock: int
-    known: dict[TableName, _Known] = field(default_factory=dict)
+    known: dict[TableName, _KnownVersion] = field(default_factory=dict)
     named: dict[TableRows, TableName | None] = field(default_factory=dict)
     """From what a transaction did to a table to the table's name; None if its rows are not wanted, or it has none."""
     slices: list[Slice] = field(default_factory=list)
@@ -318,7 +318,7 @@ class _Planner(Struct):
             self.refused_rows[name] = self.refused_rows.get(name, 0) + rows
         return known.table
 
-    def _look_up(self, name: TableName, seq: int, record: TransactionRecord) -> _Known:
+    def _look_up(self, name: TableName, seq: int, record: TransactionRecord) -> _KnownVersion:
         table, last = None, seq
         try:
             last = self.lasts(name, seq)
@@ -333,7 +333,7 @@ class _Planner(Struct):
             self.errors.setdefault(
                 name, why.located(table=str(name), gtid=gtid, file=record.binlog_file, offset=record.binlog_pos)
             )
-        return _Known(table, seq, last)
+        return _KnownVersion(table, seq, last)
 
     def _split(self, record: TransactionRecord) -> None:
         """Cuts the open slice, which ends with a transaction larger than a slice, at its split points."""

@@ -102,7 +102,7 @@ class Watermark(Struct, frozen=True):
     other tables may have been yielded."""
 
 
-Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
+DecodedItem = ChangeBatch | QuarantinedRows | Hole | Watermark
 """What a source yields of rows. No row after a watermark is earlier in the stream than rows before it."""
 
 
@@ -233,7 +233,7 @@ class TransactionChanges(Protocol):
             StrataError: The lake does not answer.
         """
 
-    def rows(self) -> Iterator[Decoded]:
+    def rows(self) -> Iterator[DecodedItem]:
         """Their rows, several transactions in one batch.
 
         Raises:

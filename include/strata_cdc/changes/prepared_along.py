@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.files import BinlogFile, open_extents
 from strata_cdc.binlog.events.model import XaStep
-from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.binlog.events.xa import UndecidedTransactions
 from strata_cdc.changes.plan import Range
 from strata_cdc.errors import LakeUnavailableError, StreamHoleError
 from strata_cdc.files.storage import require_room
@@ -41,7 +41,7 @@ class PreparedRows(Struct, frozen=True):
     range: Range
 
 
-class _Kept(Struct, frozen=True):
+class _KeptTransaction(Struct, frozen=True):
     record: TransactionRecord
     """Its offsets are offsets in the file of `url` or `binlog`."""
     url: str | None
@@ -53,13 +53,13 @@ class PreparedAlong:
 
     def __init__(self, landed: LandedStream, after_seq: int) -> None:
         """Begins with those that are undecided after a landed transaction."""
-        self._undecided = landed.undecided_at(after_seq) if landed.segments else Undecided()
+        self._undecided = landed.undecided_at(after_seq) if landed.segments else UndecidedTransactions()
         self._empty = self._undecided.empty()
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _KeptTransaction] = {}
         for prepared in self._undecided.prepared():
             if prepared.seq >= landed.first_seq:
                 segment, record = landed.record_at(prepared.seq)
-                self._kept[prepared.seq] = _Kept(record, segment.url, None)
+                self._kept[prepared.seq] = _KeptTransaction(record, segment.url, None)
 
     def apply(self, item: Transactions, record: TransactionRecord) -> PreparedRows | None:
         """Takes the next transaction with an XA mark; returns the rows that take effect with it.
@@ -87,16 +87,16 @@ class PreparedAlong:
         return _rows_of(before, record)
 
 
-def _keep(item: Transactions, record: TransactionRecord) -> _Kept:
+def _keep(item: Transactions, record: TransactionRecord) -> _KeptTransaction:
     binlog = item.bytes()
     if item.is_landed:
-        return _Kept(record, binlog.path, None)
+        return _KeptTransaction(record, binlog.path, None)
     # What a server has sent is freed with the next item, so it is copied; before the copy there is space, as in a file.
     parts = np.zeros(_MARGIN, np.uint8), binlog.buffer[record.begin : record.end]
     size = sum(map(len, parts))
     buffer = np.concatenate(parts) if size <= _IN_MEMORY else _in_file(parts, size)
     moved = replace(record, begin=_MARGIN, end=size)
-    return _Kept(moved, None, BinlogFile(binlog.path, buffer, binlog.format, None))
+    return _KeptTransaction(moved, None, BinlogFile(binlog.path, buffer, binlog.format, None))
 
 
 def _in_file(parts: Iterable[npt.NDArray[np.uint8]], size: int) -> npt.NDArray[np.uint8]:
@@ -120,7 +120,7 @@ def _in_file(parts: Iterable[npt.NDArray[np.uint8]], size: int) -> npt.NDArray[n
         ) from error
 
 
-def _rows_of(kept: _Kept, commit: TransactionRecord) -> PreparedRows:
+def _rows_of(kept: _KeptTransaction, commit: TransactionRecord) -> PreparedRows:
     prepared = kept.record
 
     @contextmanager

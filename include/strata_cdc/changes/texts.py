@@ -92,7 +92,7 @@ class Constants(Struct, frozen=True, eq=False, dict=True):
         return _kept(self.texts)
 
 
-class Listed(Struct, frozen=True, eq=False, dict=True):
+class ListedTexts(Struct, frozen=True, eq=False, dict=True):
     """Texts that were made one by one."""
 
     texts: Sequence[bytes]

@@ -133,7 +133,7 @@ class _WindowReader:
     def __init__(self, binlog: BinlogFile, chain: EventChain | None, pace: FlushPace) -> None:
         self._binlog, self._chain, self._pace = binlog, chain, pace
         self._region = Region(binlog.buffer, 0)
-        self._inflated = _Inflated()
+        self._inflated = _InflatedEvents()
         self._undone = UndoneRows(binlog)
         self._parts = EventParts(binlog.format)
         self._unflushed = 0
@@ -242,7 +242,7 @@ class _WindowReader:
         yield PayloadEnd(position)
 
 
-class _Inflated:
+class _InflatedEvents:
     """Inflated events, one after the other in buffers that are never written again."""
 
     def __init__(self) -> None:

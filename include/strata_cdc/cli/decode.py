@@ -103,7 +103,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     from strata_cdc.cli.rows_out import JsonlOutput, ParquetOutput
 
     _check_options(store, baseline, lower_case_table_names, where, physical=physical)
-    wanted = _Wanted(table or [])
+    wanted = _TablePatterns(table or [])
     of_sink = is_sink(files)
     check_options(context.params, of_sink=of_sink)
     steps: Iterator[FileStep]
@@ -227,7 +227,7 @@ def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: boo
         )
 
 
-class _Wanted:
+class _TablePatterns:
     """Whether a table is requested; a store's own tables, which may be in its source's binlog, never are."""
 
     def __init__(self, patterns: list[str]) -> None:

@@ -16,7 +16,7 @@ from strata_cdc.errors import Crossing, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.ticdc.folder import SinkContents
     from strata_cdc.ticdc.windows import ReadCounts
@@ -69,7 +69,7 @@ def check_options(given: Mapping[str, object], *, of_sink: bool) -> None:
         raise Usage(f"--{wrong.replace('_', '-')} is for {what}, not for {other}", remedy="Leave the option out.")
 
 
-def decode_sink(folder: str, wanted: Callable[[TableName], bool], options: SinkOptions) -> Iterator[Decoded]:
+def decode_sink(folder: str, wanted: Callable[[TableName], bool], options: SinkOptions) -> Iterator[DecodedItem]:
     """The rows of a folder up to its checkpoint, in the order of their commits; then says what was special.
 
     Raises:

@@ -69,7 +69,7 @@ def intervals(
     _show(configured, entries)
 
 
-class _Line(Struct, frozen=True):
+class _IntervalRecord(Struct, frozen=True):
     """A line of `--json`."""
 
     database: str
@@ -83,8 +83,8 @@ class _Line(Struct, frozen=True):
     reason: ErrorFacts | None
 
 
-def _line(entry: TableInterval, end: int) -> _Line:
-    return _Line(
+def _line(entry: TableInterval, end: int) -> _IntervalRecord:
+    return _IntervalRecord(
         database=entry.database,
         table=entry.table,
         start=exact_text(entry.start),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.pipeline.quarantine.decide import Decided, DecisionOutcome
+    from strata_cdc.pipeline.quarantine.decide import Decider, DecisionOutcome
     from strata_cdc.pipeline.quarantine.find import InQuarantine
     from strata_cdc.store.decisions import Decision
     from strata_cdc.store.verdicts import FailedRule
@@ -100,7 +100,7 @@ def show(
         mine = [decision for decision in decisions if _is_about(decision, entry)]
         samples = some_rows(configured, engine, entry, rows) if rows else []
         files = tuple(file.url for file in (*entry.judged, *entry.aside))
-        lines.append(_Shown(**asdict(_line(entry)), files=files, decisions=_decisions_of(mine), rows_shown=samples))
+        lines.append(_ShowLine(**asdict(_line(entry)), files=files, decisions=_decisions_of(mine), rows_shown=samples))
     if context.obj["json"]:
         print_lines(lines)
         return
@@ -126,7 +126,7 @@ def _deciding(done: str, summary: str) -> Callable[..., int]:
         from strata_cdc.pipeline.quarantine import decide
 
         act = decide.release if done == "released" else decide.discard
-        return _decide(context, _Chosen(source, table, interval, reason, everything, because, by), act, done)
+        return _decide(context, _DecisionOptions(source, table, interval, reason, everything, because, by), act, done)
 
     command.__doc__ = summary
     return command
@@ -146,7 +146,7 @@ GROUP.command("discard")(
 )
 
 
-class _Chosen(Struct, frozen=True):
+class _DecisionOptions(Struct, frozen=True):
     """The options of a decision."""
 
     source: str | None
@@ -158,7 +158,7 @@ class _Chosen(Struct, frozen=True):
     by: str | None
 
 
-class _Line(Struct, frozen=True):
+class _QuarantineLine(Struct, frozen=True):
     """A line of `--json`."""
 
     database: str
@@ -174,7 +174,7 @@ class _Line(Struct, frozen=True):
     failures: tuple[FailedRule, ...]
 
 
-class _Decision(Struct, frozen=True):
+class _DecisionLine(Struct, frozen=True):
     verb: str
     because: str
     by: str
@@ -182,11 +182,11 @@ class _Decision(Struct, frozen=True):
     done: bool
 
 
-class _Shown(_Line, frozen=True, kw_only=True):
+class _ShowLine(_QuarantineLine, frozen=True, kw_only=True):
     """A line of `show --json`."""
 
     files: tuple[str, ...]
-    decisions: tuple[_Decision, ...]
+    decisions: tuple[_DecisionLine, ...]
     rows_shown: list[dict[str, Any]]
 
 
@@ -207,18 +207,18 @@ def _find(
 
 def _decide(
     context: typer.Context,
-    chosen: _Chosen,
-    act: Callable[[Source, sa.Engine, InQuarantine, Decided], DecisionOutcome],
+    chosen: _DecisionOptions,
+    act: Callable[[Source, sa.Engine, InQuarantine, Decider], DecisionOutcome],
     done: str,
 ) -> int:
     """Decides on each that is chosen; what cannot be done does not keep the others from being done."""
     from strata_cdc.lake.known_lake import known_if_stored
-    from strata_cdc.pipeline.quarantine.decide import Decided
+    from strata_cdc.pipeline.quarantine.decide import Decider
 
     _require_choice(chosen, done)
     configured, engine, entries = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
     known_if_stored(configured)
-    decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
+    decided = Decider(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
     outcomes: list[DecisionOutcome] = []
     errors: list[StrataError] = []
     for entry in entries:
@@ -234,7 +234,7 @@ def _decide(
     return 0
 
 
-def _require_choice(chosen: _Chosen, done: str) -> None:
+def _require_choice(chosen: _DecisionOptions, done: str) -> None:
     if not chosen.because.strip():
         raise Usage("--because is empty", remedy="Give the reason: it is kept with the user's name and the time.")
     if not (chosen.table or chosen.interval or chosen.reason or chosen.everything):
@@ -255,9 +255,9 @@ def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_
             say("nothing is withheld that is meant")
 
 
-def _line(entry: InQuarantine) -> _Line:
+def _line(entry: InQuarantine) -> _QuarantineLine:
     interval = entry.withheld.table_interval
-    return _Line(
+    return _QuarantineLine(
         database=interval.database,
         table=interval.table,
         start=exact_text(interval.start),
@@ -278,14 +278,16 @@ def _is_about(decision: Decision, entry: InQuarantine) -> bool:
     return (decision.start_at, decision.database_name, decision.table_name) == mine
 
 
-def _decisions_of(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
+def _decisions_of(decisions: Iterable[Decision]) -> tuple[_DecisionLine, ...]:
     return tuple(
-        _Decision(str(each.verb), each.because, each.decided_by, exact_text(each.decided_at), each.done_at is not None)
+        _DecisionLine(
+            str(each.verb), each.because, each.decided_by, exact_text(each.decided_at), each.done_at is not None
+        )
         for each in decisions
     )
 
 
-def _print(source: Source, entry: InQuarantine, line: _Shown) -> None:
+def _print(source: Source, entry: InQuarantine, line: _ShowLine) -> None:
     interval = entry.withheld.table_interval
     rows = f"{counted(line.rows, 'row')} {interval.state}, {line.kept_rows:,} kept"
     say(f"{interval.name}, {line.start} to {line.end}: {rows}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_REPEATED = 10
 
 
-class _Output:
+class _RowsOutput:
     """What both have: counts, the reasons for what is excluded, and the rows in quarantine, as JSON lines."""
 
     def __init__(self, quarantine: Path | None) -> None:
@@ -122,7 +122,7 @@ class _Output:
             self._aside.close()
 
 
-class JsonlOutput(_Output):
+class JsonlOutput(_RowsOutput):
     """JSON lines in a file, or on standard output for `-`. Quarantined rows go to `FILE.quarantine`."""
 
     def __init__(self, out: str) -> None:
@@ -156,7 +156,7 @@ class JsonlOutput(_Output):
             self._file.writelines(f"{line}\n" for line in self._lines.drain())
 
 
-class ParquetOutput(_Output):
+class ParquetOutput(_RowsOutput):
     """Parquet files in a folder, one or more a table and version; each is one row group of rows in stream order.
     Quarantined rows go to `quarantine.jsonl` there.
 
@@ -171,7 +171,7 @@ class ParquetOutput(_Output):
         super().__init__(Path(out) / "quarantine.jsonl")
         self._out, self._limits = out, limits
         self._most_bytes = 2 * limits.row_group_bytes if most_bytes is None else most_bytes
-        self._gathered: dict[tuple[TableName, int | None], _Gathered] = {}
+        self._gathered: dict[tuple[TableName, int | None], _PendingRows] = {}
         self._held_bytes = 0
         # Encoding takes longer than decoding, and both leave the interpreter alone.
         self._encoder = Encoder()
@@ -195,7 +195,7 @@ class ParquetOutput(_Output):
         key = (step.table, step.version_id)
         gathered = self._gathered.get(key)
         if gathered is None:
-            gathered = self._gathered[key] = _Gathered.begin(Path(self._out), *key, self._limits)
+            gathered = self._gathered[key] = _PendingRows.begin(Path(self._out), *key, self._limits)
         self._held_bytes -= gathered.groups.held_bytes
         self._write(gathered, gathered.groups.add(published(step.batch)))
         self._held_bytes += gathered.groups.held_bytes
@@ -204,12 +204,12 @@ class ParquetOutput(_Output):
             self._held_bytes -= largest.groups.held_bytes
             self._write(largest, largest.groups.drain())
 
-    def _write(self, gathered: _Gathered, table: pa.Table | None) -> None:
+    def _write(self, gathered: _PendingRows, table: pa.Table | None) -> None:
         if table is not None:
             self._encoder.run(partial(_write_file, gathered.next_path()), table)
 
 
-class _Gathered(Struct):
+class _PendingRows(Struct):
     """Rows of one version of one table that are not written yet."""
 
     folder: Path

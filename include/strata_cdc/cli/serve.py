@@ -46,7 +46,7 @@ def serve(
     import uvicorn
 
     from strata_cdc.serve.app import make_app
-    from strata_cdc.serve.around import Around
+    from strata_cdc.serve.around import PageHost
     from strata_cdc.serve.bounded_connections import BoundedConnections
     from strata_cdc.serve.memory import release_memory_often
     from strata_cdc.serve.numbers import Numbers
@@ -63,7 +63,7 @@ def serve(
     token = _token()
     sources = Sources(lambda: load_settings(os.environ))
     guard = certificate_guard() if by_certificate else token_guard(token)
-    app = make_app(sources, guard, now_micros, Around(Numbers(_read_numbers)))
+    app = make_app(sources, guard, now_micros, PageHost(Numbers(_read_numbers)))
     streams = add_streams(app, sources)
     # Before the link is shown: from here on a connection waits until it is answered.
     listening = _listening(host, port)

@@ -158,12 +158,12 @@ def _run(
     is_dry: bool,
 ) -> None:
     from strata_cdc.past.undo.script import json_lines, script_lines
-    from strata_cdc.past.undo.steps import Columns, Direction
+    from strata_cdc.past.undo.steps import ColumnChoice, Direction
     from strata_cdc.past.undo.undo import ChangeScript
 
     is_json = format_ is ScriptFormat.JSONL or context.obj["json"]
     with (
-        ChangeScript(source_of(source), choice, Direction(direction), Columns(columns)) as made,
+        ChangeScript(source_of(source), choice, Direction(direction), ColumnChoice(columns)) as made,
         open_output(out) as file,
     ):
         if is_dry:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Found = TypeVar("Found")
 
 
-class _Numbered(Struct):
+class _FormatNumber(Struct):
     format: int = 1
 
 
@@ -44,7 +44,7 @@ def decode_stored(
         StoreFormatError: A newer version of Strata wrote it.
     """
     try:
-        number = msgspec.json.decode(content, type=_Numbered).format
+        number = msgspec.json.decode(content, type=_FormatNumber).format
         if number > newest:
             raise StoreFormatError(
                 f"the file has format {number}, this version reads up to {newest}",

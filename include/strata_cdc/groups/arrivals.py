@@ -13,7 +13,7 @@ from strata_cdc.errors import SettingsError
 from strata_cdc.groups.chunks import SpanTransactions
 from strata_cdc.groups.copy_filter import CopyFilter
 from strata_cdc.groups.duplicates import SeenTransactions
-from strata_cdc.groups.readers import Ended, ReaderPosition
+from strata_cdc.groups.readers import EndOfStream, ReaderPosition
 from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.streams.decoding import StreamBatch
@@ -81,7 +81,7 @@ class Arrivals:
             try:
                 self._seen.note(source, chunk)
             except SettingsError as error:
-                yield source, Ended(None, error)
+                yield source, EndOfStream(None, error)
                 return
             yield source, chunk
 
@@ -135,15 +135,17 @@ class PendingSwitchovers:
 
     def waits_for(self, source: str, what: FromReader) -> bool:
         """Whether what has come from a source must be kept."""
-        is_fault = isinstance(what, Ended) and what.error is not None
-        return source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | Ended) and not is_fault
+        is_fault = isinstance(what, EndOfStream) and what.error is not None
+        return (
+            source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | EndOfStream) and not is_fault
+        )
 
 
 def _position_of(what: FromReader) -> SourcePosition | None:
     if isinstance(what, StreamBatch):
         position: SourcePosition | None = what.transactions[min(what.transactions)].before
     else:
-        position = what.position if isinstance(what, ReaderPosition | Ended) else None
+        position = what.position if isinstance(what, ReaderPosition | EndOfStream) else None
     # The position before a transaction already has the transaction's time; without a time, it is the same for all
     # readers.
     return None if position is None else replace(position, committed_at=0)

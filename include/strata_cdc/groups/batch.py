@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from strata_cdc.changes.texts import Listed
+from strata_cdc.changes.texts import ListedTexts
 from strata_cdc.streams.events import StreamTransaction
 from strata_cdc.streams.transactions import ordinals_in
 
@@ -93,7 +93,7 @@ class GroupTransactions(Mapping[int, "GroupTransaction"]):
         """Returns the ordinals of some transactions in the part, from 0."""
         return ordinals_in(self.seqs, seqs)
 
-    def more_keys(self, seqs: Ints) -> Listed | None:
+    def more_keys(self, seqs: Ints) -> ListedTexts | None:
         """Returns more keys of the lines of some transactions, as JSON after other keys, if their source came with a
         switchover; None: no line has any."""
         marked = self.chunk.may_be_copy[self.part.begin + self.ordinals(seqs)]
@@ -101,7 +101,7 @@ class GroupTransactions(Mapping[int, "GroupTransaction"]):
             return None
         shown = [_shown(self.chunk.epoch, may_be_copy=is_copy) for is_copy in (False, True)]
         texts = [b",%b" % msgspec.json.encode(keys)[1:-1] if keys else b"" for keys in shown]
-        return Listed([texts[mark] for mark in marked.tolist()])
+        return ListedTexts([texts[mark] for mark in marked.tolist()])
 
     def __getitem__(self, seq: int) -> GroupTransaction:
         transaction = self._made.get(seq)

@@ -46,7 +46,7 @@ class _Moving(Struct, frozen=True, eq=False):
         return Growth(self.index, self.numbers[at] - inside, self.committed_at[at])
 
 
-class _Segment(Struct, frozen=True, eq=False):
+class _TokenSegment(Struct, frozen=True, eq=False):
     """Transactions of a batch whose tokens have the same form."""
 
     begin: int
@@ -110,7 +110,7 @@ class GroupBatchTokens:
                 tokens.append(segment.tokens(ranks[some], located.part.source))
         return joined_tokens(tokens, more_keys)
 
-    def _segments(self, begin: int, end: int, known: frozenset[str] = frozenset()) -> Iterator[_Segment]:
+    def _segments(self, begin: int, end: int, known: frozenset[str] = frozenset()) -> Iterator[_TokenSegment]:
         """Yields the segments between two borders. It cuts before and after a transaction if the source's position
         after it is not simply the position before it with one more number.
 
@@ -120,7 +120,7 @@ class GroupBatchTokens:
             known: Sources whose position did not lead up to their first transaction, and which were already cut there.
         """
         if end - begin < self._many:
-            yield _Segment(begin, end)
+            yield _TokenSegment(begin, end)
             return
         front, moving = self._batch.at(begin), dict[str, _Moving]()
         for located in self._parts:
@@ -135,9 +135,9 @@ class GroupBatchTokens:
                     begin, int(located.ranks[first if moving_of_source is None else moving_of_source]), end, known
                 )
                 return
-        yield _Segment(begin, end, front.packed, moving if self._is_plain(begin, end, front, moving) else None)
+        yield _TokenSegment(begin, end, front.packed, moving if self._is_plain(begin, end, front, moving) else None)
 
-    def _cut(self, begin: int, rank: int, end: int, known: frozenset[str]) -> Iterator[_Segment]:
+    def _cut(self, begin: int, rank: int, end: int, known: frozenset[str]) -> Iterator[_TokenSegment]:
         for first, stop in ((begin, rank), (rank, rank + 1), (rank + 1, end)):
             if first < stop:
                 yield from self._segments(first, stop, known)

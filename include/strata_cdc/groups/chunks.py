@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from strata_cdc.groups.group_position import inside_of
 from strata_cdc.position.sets import DomainWriter
 from strata_cdc.streams.decoding import StreamBatch, row_ordinals, row_seqs
-from strata_cdc.streams.positions import Held, gtid_spans_of
+from strata_cdc.streams.positions import HeldTransactions, gtid_spans_of
 from strata_cdc.streams.transactions import StreamTransactions
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SpanTransactions:
 
     def held_by(self, executed: Executed) -> Mask:
         """For each transaction, whether a GTID set has it."""
-        return Held(executed).mask(self.own.batch)[self.rows]
+        return HeldTransactions(executed).mask(self.own.batch)[self.rows]
 
     def gtid_spans(self) -> Iterator[tuple[Writer, Span]]:
         """Yields the GTIDs of the transactions, without those that are already marked as possible copies."""

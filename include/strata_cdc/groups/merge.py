@@ -32,17 +32,17 @@ _MOST_WAITING = 4
 memory."""
 
 
-class _Waiting(NamedTuple, Generic[What]):
+class _WaitingChunk(NamedTuple, Generic[What]):
     times: Ints
     chunk: What
 
 
-class _Member(Generic[What]):
+class _MergedSource(Generic[What]):
     """One source."""
 
     def __init__(self, source: str, epoch: int, least: int) -> None:
         self.source, self.epoch = source, epoch
-        self.waiting: deque[_Waiting[What]] = deque()
+        self.waiting: deque[_WaitingChunk[What]] = deque()
         self.begin = 0
         """How many transactions of the first waiting chunk have been returned."""
         self.newest = least
@@ -100,7 +100,7 @@ class Merge(Generic[What]):
             max_skew: How far a source may be read ahead of the watermark (microseconds).
         """
         self._max_skew = max_skew
-        self._members: dict[str, _Member[What]] = {}
+        self._members: dict[str, _MergedSource[What]] = {}
 
     # What arrives ---------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Merge(Generic[What]):
             epoch: Number of the switchover with which it came; 0 for a first source.
             least: No transaction of it is earlier than this time (microseconds UTC).
         """
-        self._members[source] = _Member(source, epoch, least)
+        self._members[source] = _MergedSource(source, epoch, least)
 
     def arrive(self, source: str, times: ArrayLike, chunk: What) -> None:
         """Takes the next chunk of a source.
@@ -124,7 +124,7 @@ class Merge(Generic[What]):
         if len(ascending):
             monotone = np.maximum.accumulate(np.maximum(ascending, max(member.newest, member.proved)))
             member.newest = int(monotone[-1])
-            member.waiting.append(_Waiting(monotone, chunk))
+            member.waiting.append(_WaitingChunk(monotone, chunk))
             member.stand()
 
     def prove(self, source: str, time: int) -> None:
@@ -150,7 +150,7 @@ class Merge(Generic[What]):
 
     # State ----------------------------------------------------------------------------------------
 
-    def _open(self) -> list[_Member[What]]:
+    def _open(self) -> list[_MergedSource[What]]:
         return [member for member in self._members.values() if not member.is_over]
 
     @property

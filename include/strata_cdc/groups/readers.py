@@ -48,7 +48,7 @@ class Unreachable(Struct, frozen=True):
     error: StrataError
 
 
-class Ended(Struct, frozen=True):
+class EndOfStream(Struct, frozen=True):
     """The stream has reached its end, or a fault."""
 
     position: SourcePosition | None
@@ -57,7 +57,7 @@ class Ended(Struct, frozen=True):
     """As `ChangeStream.last_commit`."""
 
 
-FromReader = StreamBatch | ReaderPosition | Proof | Unreachable | Ended
+FromReader = StreamBatch | ReaderPosition | Proof | Unreachable | EndOfStream
 """What a reader sends."""
 
 
@@ -132,7 +132,7 @@ class SourceReader(threading.Thread):
         finally:
             if self._server is not None:
                 self._server.close()
-        self._inbox.put(self.source, Ended(self._reached(), error, self._stream.last_commit))
+        self._inbox.put(self.source, EndOfStream(self._reached(), error, self._stream.last_commit))
 
     def close(self) -> None:
         """Ends the stream soon."""

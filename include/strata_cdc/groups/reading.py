@@ -14,7 +14,7 @@ from strata_cdc.groups.arrivals import PlacedSwitchover
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.chunks import SpanTransactions, SwitchoverChunk
 from strata_cdc.groups.logged_times import error_ahead, refuse_ahead
-from strata_cdc.groups.readers import Ended, Proof, ReaderPosition, Unreachable
+from strata_cdc.groups.readers import EndOfStream, Proof, ReaderPosition, Unreachable
 from strata_cdc.groups.sources import GroupSources
 from strata_cdc.position.executed import has_commit_times
 from strata_cdc.streams.decoding import StreamBatch
@@ -137,7 +137,7 @@ class _GroupReading:
             self._state.add_switchover(what.switchover, self._membership.number(what.switchover), what.positions)
         elif isinstance(what, ReaderPosition):
             self._note_position(what.position)
-        elif isinstance(what, Ended):
+        elif isinstance(what, EndOfStream):
             self._end(source, what)
         elif isinstance(what, Proof):
             self._note_answer(source, what.moment)
@@ -157,7 +157,7 @@ class _GroupReading:
             state.progress = state.progress.with_begin(source, chunk.transaction(0).before)
             state.merge.arrive(source, times, chunk)
 
-    def _end(self, source: str, end: Ended) -> None:
+    def _end(self, source: str, end: EndOfStream) -> None:
         state = self._state
         if end.position is not None:
             self._note_position(end.position)

@@ -90,7 +90,7 @@ class GroupState(Struct, eq=False):
     failed: dict[str, StrataError] = field(default_factory=dict)
     """Sources with a fault, which is raised when the watermark waits for them."""
     last_commits: dict[str, int] = field(default_factory=dict)
-    """`Ended.last_commit` of sources that have ended."""
+    """`EndOfStream.last_commit` of sources that have ended."""
     unreadable_rows: int = 0
     """How many of the yielded rows cannot be read."""
 

@@ -37,7 +37,7 @@ _FORMAT: Final = 1
 _HOUR_MICROS: Final = 3_600_000_000
 
 
-class _Seen(Struct, frozen=True):
+class _LastLook(Struct, frozen=True):
     at: int
     """Microseconds UTC."""
     format: int = _FORMAT
@@ -58,7 +58,7 @@ def lost_tables_if_due(source: Source, engine: sa.Engine, *, most: int = 100) ->
     known = newest_commits(source.name, engine)
     lost = tuple(error.facts() for error in find_lost(source.lake, source.name, known))
     if not lost and len(known) > most:
-        folder.write(SEEN, msgspec.json.encode(_Seen(now)))
+        folder.write(SEEN, msgspec.json.encode(_LastLook(now)))
     return lost
 
 
@@ -67,7 +67,7 @@ def _seen_at(url: str) -> int:
     if content is None:
         return 0
     try:
-        return decode_stored(content, _Seen, newest=_FORMAT, file=url, remedy="Nothing depends on it.").at
+        return decode_stored(content, _LastLook, newest=_FORMAT, file=url, remedy="Nothing depends on it.").at
     except (DamagedFileError, StoreFormatError):
         return 0
 

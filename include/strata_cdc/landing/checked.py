@@ -27,7 +27,7 @@ _NEWEST_FORMAT: Final = 1
 _REMEDY: Final = "Nothing depends on it."
 
 
-class Seen(Struct, array_like=True, frozen=True):
+class CheckedIndex(Struct, array_like=True, frozen=True):
     """An index that was checked and is correct."""
 
     size: int
@@ -38,61 +38,61 @@ class Seen(Struct, array_like=True, frozen=True):
     """When it was read, in seconds."""
 
 
-class _Checked(Struct, frozen=True):
-    indexes: dict[str, Seen]
+class _CheckedIndexes(Struct, frozen=True):
+    indexes: dict[str, CheckedIndex]
     """By segment."""
     format: int = _CHECKED_FORMAT
 
 
-class Newest(Struct, frozen=True):
+class NewestSegments(Struct, frozen=True):
     """From where on a landing looks until all segments are looked at again."""
 
     first: str
     """Name of a segment; those before it were whole when all were looked at."""
     looked_at: int
     """When all were, in seconds."""
-    indexes: dict[str, Seen]
+    indexes: dict[str, CheckedIndex]
     """Those from there on, by segment."""
     oldest: str
     """Name of the first segment that there was."""
     format: int = _NEWEST_FORMAT
 
 
-def read_checked(folder: Folder) -> dict[str, Seen]:
+def read_checked(folder: Folder) -> dict[str, CheckedIndex]:
     """The indexes that were correct when all were looked at, by segment."""
     content = read_file(folder.join(CHECKED))
     if content is None:
         return {}
-    former = {1: lambda text: _Checked(msgspec.json.decode(text, type=dict[str, Seen]))}
+    former = {1: lambda text: _CheckedIndexes(msgspec.json.decode(text, type=dict[str, CheckedIndex]))}
     try:
         file = folder.join(CHECKED)
         return decode_stored(
-            content, _Checked, newest=_CHECKED_FORMAT, file=file, remedy=_REMEDY, former=former
+            content, _CheckedIndexes, newest=_CHECKED_FORMAT, file=file, remedy=_REMEDY, former=former
         ).indexes
     except (DamagedFileError, StoreFormatError) as error:
         _LOG.warning("%s All indexes are checked again.", error)
         return {}
 
 
-def write_checked(folder: Folder, indexes: dict[str, Seen]) -> None:
+def write_checked(folder: Folder, indexes: dict[str, CheckedIndex]) -> None:
     """Stores them; that the storage refuses it costs the next landing time, and nothing else."""
     with suppress(LakeUnavailableError):
-        folder.write(CHECKED, msgspec.json.encode(_Checked(indexes)))
+        folder.write(CHECKED, msgspec.json.encode(_CheckedIndexes(indexes)))
 
 
-def read_newest(folder: Folder) -> Newest | None:
+def read_newest(folder: Folder) -> NewestSegments | None:
     """From where on to look; None: from the beginning."""
     content = read_file(folder.join(NEWEST))
     if content is None:
         return None
     try:
-        return decode_stored(content, Newest, newest=_NEWEST_FORMAT, file=folder.join(NEWEST), remedy=_REMEDY)
+        return decode_stored(content, NewestSegments, newest=_NEWEST_FORMAT, file=folder.join(NEWEST), remedy=_REMEDY)
     except (DamagedFileError, StoreFormatError) as error:
         _LOG.warning("%s All segments are looked at.", error)
         return None
 
 
-def write_newest(folder: Folder, newest: Newest) -> None:
+def write_newest(folder: Folder, newest: NewestSegments) -> None:
     """As `write_checked`."""
     with suppress(LakeUnavailableError):
         folder.write(NEWEST, msgspec.json.encode(newest))

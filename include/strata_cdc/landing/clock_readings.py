@@ -45,7 +45,7 @@ class ClockReading(Struct, frozen=True):
     """The same, at most."""
 
 
-class _Stored(Struct, frozen=True):
+class _StoredReadings(Struct, frozen=True):
     readings: tuple[ClockReading, ...]
     format: int = _FORMAT
 
@@ -102,7 +102,7 @@ def clock_readings(lake: str, source: str) -> tuple[ClockReading, ...]:
     try:
         stored = decode_stored(
             folder.read_file(CLOCKS_FILE),
-            _Stored,
+            _StoredReadings,
             newest=_FORMAT,
             file=folder.join(CLOCKS_FILE),
             remedy="Delete it: cuts are common again after the next two runs.",
@@ -117,6 +117,6 @@ def clock_readings(lake: str, source: str) -> tuple[ClockReading, ...]:
 def _keep(lake: str, source: str, reading: ClockReading) -> None:
     try:
         kept = (*clock_readings(lake, source), reading)[-_MOST:]
-        landing_folder(lake, source).write(CLOCKS_FILE, msgspec.json.encode(_Stored(kept)))
+        landing_folder(lake, source).write(CLOCKS_FILE, msgspec.json.encode(_StoredReadings(kept)))
     except LakeUnavailableError as refused:
         _LOG.warning("%s: the reading of its clock cannot be kept: %s", source, refused)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, overload
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES
 from strata_cdc.binlog.bytes.segment import SegmentForm, SegmentName, require_form
 from strata_cdc.binlog.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
-from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.binlog.events.xa import UndecidedTransactions
 from strata_cdc.binlog.protocol.server_files import begins_at
 from strata_cdc.config.source_kinds import no_position
 from strata_cdc.errors import SourceSettingsError, StreamHoleError, Usage
@@ -312,11 +312,11 @@ class LandedStream:
         numbered = self.executed().count() - self.executed_before().count()
         return numbered < self.last_seq - self.first_seq + 1
 
-    def undecided_at(self, seq: int) -> Undecided:
+    def undecided_at(self, seq: int) -> UndecidedTransactions:
         """XA transactions that are prepared and undecided after the transaction `seq`."""
         after = self.segments.first_that(lambda summary: summary.last_seq > seq) if self.segments else None
         at = len(self.segments) if after is None else self.place_of(after.name)
-        undecided = Undecided(self.segments[at - 1].summary.prepared or () if at else ())
+        undecided = UndecidedTransactions(self.segments[at - 1].summary.prepared or () if at else ())
         if after is not None and after.summary.first_seq <= seq:
             for of, mark in after.index.marks():
                 if of <= seq:

@@ -280,7 +280,7 @@ def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransact
         raise last.diverged(difference)
 
 
-class _Difference(Struct, frozen=True):
+class _CommitDifference(Struct, frozen=True):
     """What a server has instead of some bytes."""
 
     text: str
@@ -290,24 +290,24 @@ class _Difference(Struct, frozen=True):
 
 def _difference(
     address: ServerAddress, server: ServerState, executed: Executed, last: LastTransaction
-) -> _Difference | None:
+) -> _CommitDifference | None:
     if server.binlog_engine:
         return _difference_by_gtid(address, server, executed, last)
     try:
         text = last.difference(address, with_gtid=True)
     except (BinlogPurgedError, SourceSettingsError) as error:
-        return _Difference(error.message, is_unreadable=True)
+        return _CommitDifference(error.message, is_unreadable=True)
     if text is None:
         return None
     with closing(BinlogStream.open(address)) as stream:
         # MariaDB does not say that it has purged a file; after RESET MASTER, its first file has the number 1 again.
         is_purged = last.begin.file_number < stream.files().begin.file_number
-    return _Difference(text, is_unreadable=is_purged)
+    return _CommitDifference(text, is_unreadable=is_purged)
 
 
 def _difference_by_gtid(
     address: ServerAddress, server: ServerState, executed: Executed, last: LastTransaction
-) -> _Difference | None:
+) -> _CommitDifference | None:
     """As `_difference`, for a server without positions: the bytes of the transaction with the same GTID, apart from the
     end positions, which each connection counts anew."""
     before = _position_before(executed, [last.gtid] if last.gtid else [])
@@ -316,11 +316,11 @@ def _difference_by_gtid(
             items = stream.read_events(stream_request(before, server.vendor), gaps=Gaps.ALLOWED)
             sent = _first_bytes(LiveSource(items, before, server.uuid), last)
     except BinlogPurgedError as error:
-        return _Difference(error.message, is_unreadable=True)
+        return _CommitDifference(error.message, is_unreadable=True)
     if sent is None:
-        return _Difference("it does not have this transaction")
+        return _CommitDifference("it does not have this transaction")
     is_equal = _without_positions(sent) == _without_positions(last.head)
-    return None if is_equal else _Difference("another transaction has its GTID")
+    return None if is_equal else _CommitDifference("another transaction has its GTID")
 
 
 def _first_bytes(source: LiveSource, last: LastTransaction) -> bytes | None:

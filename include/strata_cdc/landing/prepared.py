@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.binlog.events.model import TransactionRecord, XaStep
-from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.binlog.events.xa import UndecidedTransactions
 from strata_cdc.errors import StreamHoleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata_cdc.binlog.events.model import TableRows, XaMark
-    from strata_cdc.binlog.events.xa import Prepared
+    from strata_cdc.binlog.events.xa import PreparedTransaction
     from strata_cdc.errors import StrataError
     from strata_cdc.landing.landed import LandedSegment, LandedStream
 
@@ -50,13 +50,13 @@ class Decisions(Struct, frozen=True):
 
     committed: dict[int, int]
     """Ordinal of the prepared transaction -> ordinal of its XA COMMIT."""
-    undecided: tuple[Prepared, ...]
+    undecided: tuple[PreparedTransaction, ...]
 
 
 def decisions(stream: LandedStream, segment: LandedSegment) -> Decisions:
     """Reads as many segments after this one as needed to know the outcome of each transaction that it prepares."""
     first, last = segment.summary.first_seq, segment.summary.last_seq
-    undecided, committed = Undecided(), {}
+    undecided, committed = UndecidedTransactions(), {}
     for following in stream.segments[stream.place_of(segment.name) :]:
         for seq, mark in following.index.marks():
             if seq > last and mark.step is XaStep.PREPARE and not undecided.holds(mark.xid):

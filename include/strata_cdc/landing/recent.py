@@ -26,7 +26,7 @@ _MOST: Final = 100
 """Names that are noted, of 40 bytes; more segments than that are not published before a store lists the first."""
 
 
-class _Recent(Struct, frozen=True):
+class _RecentSegments(Struct, frozen=True):
     segments: tuple[str, ...]
     """Ascending; the last one may not be published, nor ever be."""
     format: int = FORMAT
@@ -43,7 +43,7 @@ def note_segment(folder: Folder, name: SegmentName) -> None:
         return
     # Of another name with the same ordinal the segment was never published: else this one would come after it.
     others = [noted for noted in noted_segments(folder) if SegmentName.ordinal_of(noted) != name.ordinal]
-    folder.write(RECENT, msgspec.json.encode(_Recent(tuple(sorted([*others, str(name)]))[-_MOST:])))
+    folder.write(RECENT, msgspec.json.encode(_RecentSegments(tuple(sorted([*others, str(name)]))[-_MOST:])))
 
 
 def landed_names(folder: Folder, first: str = "", unfinished: list[str] | None = None) -> list[str]:
@@ -93,4 +93,4 @@ def noted_segments(folder: Folder) -> tuple[str, ...]:
     if content is None:
         return ()
     remedy = "Delete it: the next landing writes it anew."
-    return decode_stored(content, _Recent, newest=FORMAT, file=folder.join(RECENT), remedy=remedy).segments
+    return decode_stored(content, _RecentSegments, newest=FORMAT, file=folder.join(RECENT), remedy=remedy).segments

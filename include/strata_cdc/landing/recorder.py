@@ -18,7 +18,7 @@ from strata_cdc.binlog.events.gtid import encode_gtid_set, parse_previous_gtids
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
 from strata_cdc.binlog.events.places import arriving_chain, gapless_chain
 from strata_cdc.binlog.events.scanner import TransactionScanner
-from strata_cdc.binlog.events.xa import Prepared, Undecided
+from strata_cdc.binlog.events.xa import PreparedTransaction, UndecidedTransactions
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.errors import (
     CorruptEventError,
@@ -59,7 +59,7 @@ class StreamEnd(Struct, frozen=True):
     """The commit clock, microseconds UTC."""
     executed: Executed = NOTHING
     resume: Resume = Resume.GTID
-    prepared: tuple[Prepared, ...] | None = ()
+    prepared: tuple[PreparedTransaction, ...] | None = ()
     """XA transactions that are neither committed nor rolled back; None if that is not known yet."""
 
     @classmethod
@@ -150,7 +150,7 @@ class SegmentRecorder:
         self._numbered = 0
         self._clock = CommitClock(after.clock)
         self._executed = ExecutedBuilder(after.executed)
-        self._undecided = Undecided(after.prepared or ())
+        self._undecided = UndecidedTransactions(after.prepared or ())
         self._uncounted: frozenset[tuple[str, str]] = frozenset()
         self._scanner = TransactionScanner(
             head.form,

@@ -21,9 +21,16 @@ from strata_cdc.binlog.events.model import PreviousGtids
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.places import arriving_chain
 from strata_cdc.binlog.events.transactions import scan_transactions
-from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.binlog.events.xa import UndecidedTransactions
 from strata_cdc.errors import DamagedIndexError, LakeUnavailableError, StreamHoleError
-from strata_cdc.landing.checked import Newest, Seen, read_checked, read_newest, write_checked, write_newest
+from strata_cdc.landing.checked import (
+    CheckedIndex,
+    NewestSegments,
+    read_checked,
+    read_newest,
+    write_checked,
+    write_newest,
+)
 from strata_cdc.landing.recent import landed_names
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.clock import CommitClock
@@ -32,7 +39,7 @@ from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_execute
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from strata_cdc.binlog.events.xa import Prepared
+    from strata_cdc.binlog.events.xa import PreparedTransaction
     from strata_cdc.files.storage import Folder
     from strata_cdc.position.port import Executed
 
@@ -100,7 +107,7 @@ def repair_landing(
     return True
 
 
-def _look_at_newest(folder: Folder, newest: Newest, now: int, kind: LandedKind) -> bool:
+def _look_at_newest(folder: Folder, newest: NewestSegments, now: int, kind: LandedKind) -> bool:
     """Whether the segment from which on it looks is as it was; else nothing is done, and all must be looked at."""
     left: list[str] = []
     names, known = landed_names(folder, newest.first, left), newest.indexes
@@ -129,7 +136,7 @@ def _look_at_all(folder: Folder, limits: LookLimits, now: int, kind: LandedKind)
     if len(segments) > limits.newest:
         last = segments[-limits.newest :]
         write_newest(
-            folder, Newest(last[0], now, {name: checked[name] for name in last if name in checked}, segments[0])
+            folder, NewestSegments(last[0], now, {name: checked[name] for name in last if name in checked}, segments[0])
         )
     _upgrade_if_old(folder, segments, kind)
 
@@ -151,8 +158,8 @@ def _upgrade_if_old(folder: Folder, segments: Sequence[str], kind: LandedKind) -
 
 
 def _repaired(
-    folder: Folder, segments: Sequence[str], names: Sequence[str], known: Mapping[str, Seen], kind: LandedKind
-) -> dict[str, Seen]:
+    folder: Folder, segments: Sequence[str], names: Sequence[str], known: Mapping[str, CheckedIndex], kind: LandedKind
+) -> dict[str, CheckedIndex]:
     """The indexes of segments that are as they were written; the others are made again."""
     # The index of a sink's segment is a part of the segment, and may be listed without it: another machine may have
     # written both since the listing began.
@@ -173,14 +180,14 @@ def _delete_strays(folder: Folder, segments: Sequence[str], names: Sequence[str]
 def _checked(
     folder: Folder,
     segments: Sequence[str],
-    known: Mapping[str, Seen],
+    known: Mapping[str, CheckedIndex],
     rebuild: Callable[[Folder, SegmentName, SegmentSummary | None], None],
-) -> dict[str, Seen]:
+) -> dict[str, CheckedIndex]:
     """Looks at the indexes of segments, and makes those again that are not as they were written; these are checked by
     the next landing."""
     now = int(time.time())
     files = folder.stamps_of([*segments, *(f"{name}{SUFFIX}" for name in segments)])
-    checked: dict[str, Seen] = {}
+    checked: dict[str, CheckedIndex] = {}
     for at, file in enumerate(segments):
         seen, stamp = known.get(file), files.get(f"{file}{SUFFIX}")
         if seen is not None and _stamp_of(seen) == stamp and now - seen.seen_at < _CHECK_SECONDS:
@@ -189,13 +196,13 @@ def _checked(
         name = _parsed(file)
         before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
         if stamp and file in files and _is_sound(folder, name, files[file][0], before):
-            checked[file] = Seen(*stamp, now)
+            checked[file] = CheckedIndex(*stamp, now)
             continue
         rebuild(folder, name, before)
     return checked
 
 
-def _stamp_of(seen: Seen | None) -> tuple[int, int] | None:
+def _stamp_of(seen: CheckedIndex | None) -> tuple[int, int] | None:
     return None if seen is None else (seen.size, seen.changed_at)
 
 
@@ -257,7 +264,7 @@ def upgrade_indexes(folder: Folder) -> None:
     segments = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
     if not segments or SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is not None:
         return
-    prepared: tuple[Prepared, ...] = ()
+    prepared: tuple[PreparedTransaction, ...] = ()
     for name in segments:
         before = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
         if before.prepared is None:
@@ -301,7 +308,7 @@ def _write_index(
         tempfile.TemporaryDirectory(prefix="strata-") as temporary,
     ):
         executed, clock = ExecutedBuilder(after.executed), CommitClock(after.clock)
-        undecided, uncounted = Undecided(after.prepared or ()), set[tuple[str, str]]()
+        undecided, uncounted = UndecidedTransactions(after.prepared or ()), set[tuple[str, str]]()
         path, transactions, resume = f"{temporary}/index", 0, after.resume
         writer = IndexWriter(path)
         try:

@@ -17,7 +17,7 @@ from strata_cdc.mirrors.key_index import BOUND_BYTES, KeyIndex
 from strata_cdc.mirrors.layout import exact_key
 from strata_cdc.mirrors.made_again import MADE_AGAIN
 from strata_cdc.mirrors.reduce import reduce_changes
-from strata_cdc.mirrors.staged import Staged
+from strata_cdc.mirrors.staged import StagedCommit
 from strata_cdc.mirrors.vectors import rows_of
 from strata_cdc.tables.convert import exact_schema
 from strata_cdc.tables.port import CommitConflictError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from strata_cdc.mirrors.position import MirrorPosition
-    from strata_cdc.mirrors.reduce import Reduced
+    from strata_cdc.mirrors.reduce import ReducedBatch
     from strata_cdc.mirrors.table import Mirror
 
     Pieces = Callable[[], Iterable[pa.Table]]
@@ -95,7 +95,7 @@ class Applier:
         mirror = self.mirror
         if position.seq <= mirror.position.seq:
             return
-        staged, count = Staged(mirror, self._index), 0
+        staged, count = StagedCommit(mirror, self._index), 0
         for chunk in chunks:
             fresh = exact_changes(only(chunk, pc.greater(chunk["_seq"], mirror.position.seq)), mirror.definition)
             if fresh.num_rows:
@@ -112,7 +112,7 @@ class Applier:
                 unsynced=staged.unsynced,
             )
 
-    def _rows_under(self, staged: Staged, keys: pa.Table) -> pa.Table:
+    def _rows_under(self, staged: StagedCommit, keys: pa.Table) -> pa.Table:
         """The mirror's rows that have one of these keys; all rows of a sequence, which has none or one."""
         mirror = staged.mirror
         if mirror.definition.sequence:
@@ -124,7 +124,7 @@ class Applier:
         return pa.concat_tables([no_rows(schema), *parts])
 
 
-def _add(staged: Staged, reduced: Reduced) -> None:
+def _add(staged: StagedCommit, reduced: ReducedBatch) -> None:
     try:
         staged.add(reduced)
     except MirrorDivergedError as error:
@@ -137,7 +137,7 @@ def _named_by(mirror: Mirror) -> tuple[str, ...]:
     return exact_key(mirror.definition) or tuple(exact_schema(mirror.definition).names)
 
 
-def _counts(staged: Staged, changes: int) -> dict[str, str]:
+def _counts(staged: StagedCommit, changes: int) -> dict[str, str]:
     """Numbers that a commit has, for people."""
     return {
         "strata.changes": str(changes),

@@ -38,7 +38,7 @@ _WRITERS_HOURS: Final = 1
 _HOUR_MICROS: Final = 3_600_000_000
 
 
-class Compacted(Struct, frozen=True):
+class CompactionResult(Struct, frozen=True):
     """What a compaction did."""
 
     files_before: int
@@ -46,7 +46,7 @@ class Compacted(Struct, frozen=True):
     rows_rewritten: int
 
 
-class Vacuumed(Struct, frozen=True):
+class VacuumResult(Struct, frozen=True):
     """What a vacuum deleted."""
 
     files: int
@@ -76,7 +76,7 @@ def wear_of(mirror: Mirror) -> Wear:
     return Wear(small if small > 1 else 0, len(_dead(files)), rows - sum(file.live_rows for file in files), rows)
 
 
-def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
+def compact(mirror: Mirror) -> tuple[Mirror, CompactionResult]:
     """Rewrites small files, and files with many dead rows, in one commit that changes no row.
 
     One call makes about one whole file, so that no other writer waits long: `wear_of` returns whether more is left.
@@ -92,7 +92,7 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
         chosen = _some(_worth_it(list(mirror.snapshot.files.values()), mirror.limits), mirror.limits)
         before = len(mirror.snapshot.files)
         if not chosen:
-            return mirror, Compacted(before, before, 0)
+            return mirror, CompactionResult(before, before, 0)
         # A file begins with the map `_invalid` or never has it: with it first, all rows fit into one file.
         chosen.sort(key=lambda file: not has_map(mirror.url, file))
         added = list(write_rows(mirror.url, mirror.schema, _rows(mirror, chosen), limits=mirror.limits))
@@ -102,7 +102,7 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
             mirror = mirror.commit(actions, mirror.position, operation="OPTIMIZE")
         except CommitConflictError:
             continue
-        return mirror, Compacted(before, len(mirror.snapshot.files), sum(file.rows for file in added))
+        return mirror, CompactionResult(before, len(mirror.snapshot.files), sum(file.rows for file in added))
     raise CommitConflictError
 
 
@@ -141,13 +141,13 @@ def _moved(action: dict[str, Any]) -> dict[str, Any]:
     return {kind: {**inner, "dataChange": False} for kind, inner in action.items()}
 
 
-class Doomed(Struct, frozen=True):
+class UnneededFiles(Struct, frozen=True):
     """Files that nothing needs, now or later: no version since the oldest names them, and nobody is writing them."""
 
     urls: tuple[str, ...]
     oldest_version: int
 
-    def delete(self) -> Vacuumed:
+    def delete(self) -> VacuumResult:
         """Deletes them. It is safe to repeat this, and to kill it.
 
         Raises:
@@ -155,16 +155,16 @@ class Doomed(Struct, frozen=True):
         """
         for url in self.urls:
             delete_file(url)
-        return Vacuumed(len(self.urls), self.oldest_version)
+        return VacuumResult(len(self.urls), self.oldest_version)
 
 
-def vacuum(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Vacuumed:
+def vacuum(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> VacuumResult:
     """Deletes the data files, vectors and log that are needed only by versions that are too old; as `doomed_files`."""
     done = doomed_files(mirror, now_micros=now_micros, retain_hours=retain_hours).delete()
     return with_log_cut(mirror, done, now_micros=now_micros)
 
 
-def with_log_cut(mirror: Mirror, done: Vacuumed, *, now_micros: int) -> Vacuumed:
+def with_log_cut(mirror: Mirror, done: VacuumResult, *, now_micros: int) -> VacuumResult:
     """The result of a vacuum, after deleting the log before the oldest version that the vacuum keeps.
 
     Call it after the data files were deleted: where a history can begin depends on the files that are left. The caller
@@ -178,10 +178,10 @@ def with_log_cut(mirror: Mirror, done: Vacuumed, *, now_micros: int) -> Vacuumed
     # A reader that has just read the log must still find what follows.
     settled = _oldest(mirror, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
     count = cut_log(mirror, min(done.oldest_version, settled))
-    return Vacuumed(done.files + count, done.oldest_version, count)
+    return VacuumResult(done.files + count, done.oldest_version, count)
 
 
-def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Doomed:
+def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> UnneededFiles:
     """Data files and vectors that no version younger than `retain_hours` needs; the newest version always stays.
 
     The caller holds the mirror's lock, so that no file is among them whose commit is just being made. Deleting them
@@ -209,7 +209,7 @@ def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_
         for url, changed in file_times(f"{mirror.url}/{folder}").items()
         if url.removeprefix(f"{mirror.url}/") not in needed and changed < unnamed
     ]
-    return Doomed(tuple(files), oldest)
+    return UnneededFiles(tuple(files), oldest)
 
 
 def _oldest(mirror: Mirror, limit: int) -> int:

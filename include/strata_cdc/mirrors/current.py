@@ -22,7 +22,7 @@ FORMAT: Final = 1
 _NAME: Final = "confirmed.json"
 
 
-class Confirmed(Struct, frozen=True):
+class ConfirmedPosition(Struct, frozen=True):
     """At one commit, a mirror equals its table up to this position, which is later than the commit's position."""
 
     delta_version: int
@@ -30,12 +30,12 @@ class Confirmed(Struct, frozen=True):
     position: MirrorPosition
 
 
-class _Stored(Struct, frozen=True):
-    tables: dict[str, Confirmed]
+class _StoredPositions(Struct, frozen=True):
+    tables: dict[str, ConfirmedPosition]
     format: int = FORMAT
 
 
-def confirm(lake: str, source: str, confirmations: Mapping[str, Confirmed]) -> None:
+def confirm(lake: str, source: str, confirmations: Mapping[str, ConfirmedPosition]) -> None:
     """Stores the positions. Those of other mirrors stay, and a position never gets earlier.
 
     Raises:
@@ -50,7 +50,7 @@ def confirm(lake: str, source: str, confirmations: Mapping[str, Confirmed]) -> N
         if before is None or before.identity != confirmed.identity or before.position.seq < confirmed.position.seq:
             merged[table] = confirmed
     if merged != known:
-        write_file(f"{mirrors_url(lake, source)}/{_NAME}", msgspec.json.encode(_Stored(merged)))
+        write_file(f"{mirrors_url(lake, source)}/{_NAME}", msgspec.json.encode(_StoredPositions(merged)))
 
 
 def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
@@ -61,10 +61,10 @@ def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
     return confirmed.position if confirmed.position.seq > mirror.position.seq else mirror.position
 
 
-def _read(lake: str, source: str) -> dict[str, Confirmed]:
+def _read(lake: str, source: str) -> dict[str, ConfirmedPosition]:
     url = f"{mirrors_url(lake, source)}/{_NAME}"
     content = read_file(url)
     if content is None:
         return {}
     remedy = "Delete the file: the next update of the mirrors writes it anew."
-    return decode_stored(content, _Stored, newest=FORMAT, file=url, remedy=remedy).tables
+    return decode_stored(content, _StoredPositions, newest=FORMAT, file=url, remedy=remedy).tables

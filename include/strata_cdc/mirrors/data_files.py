@@ -69,7 +69,7 @@ def has_map(url: str, file: LiveFile) -> bool:
         DamagedFileError: The file is gone, or has other rows than the log says.
         LakeUnavailableError: The storage does not answer.
     """
-    with _Opened(url, file) as parquet:
+    with _OpenedDataFile(url, file) as parquet:
         return INVALID_COLUMN in parquet.schema_arrow.names
 
 
@@ -111,11 +111,11 @@ class _Files:
         done, self._file = self._file, self._new(has_invalid=self._file.has_invalid)
         return done.close()
 
-    def _new(self, *, has_invalid: bool = False) -> _File:
-        return _File(self._url, self._unsynced, self._limits, has_invalid=has_invalid)
+    def _new(self, *, has_invalid: bool = False) -> _FileInMemory:
+        return _FileInMemory(self._url, self._unsynced, self._limits, has_invalid=has_invalid)
 
 
-class _File:
+class _FileInMemory:
     """One file in memory."""
 
     def __init__(self, url: str, unsynced: list[str] | None, limits: MirrorLimits, *, has_invalid: bool) -> None:
@@ -222,7 +222,7 @@ def read_file_rows(
     """
     called = [name_in_files(field) for field in schema]
     in_file = {name_in_files(schema.field(name)): ranges for name, ranges in (within or {}).items()}
-    with _Opened(url, file) as parquet:
+    with _OpenedDataFile(url, file) as parquet:
         count = parquet.metadata.num_rows
         if count != file.rows:
             raise DamagedFileError(f"a data file has {count} rows, not {file.rows}", file=f"{url}/{file.path}")
@@ -259,7 +259,7 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
         DamagedFileError: The file is gone.
         LakeUnavailableError: The storage does not answer.
     """
-    with _Opened(url, file) as parquet:
+    with _OpenedDataFile(url, file) as parquet:
         metadata = parquet.metadata
         ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
         groups = np.searchsorted(ends, rows, side="right")
@@ -282,7 +282,7 @@ def names_in(urls: Iterable[str]) -> set[str]:
     return names
 
 
-class _Opened:
+class _OpenedDataFile:
     """A data file that is open for reading; a file that is gone or damaged is reported as such."""
 
     def __init__(self, url: str, file: LiveFile) -> None:

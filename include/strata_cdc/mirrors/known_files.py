@@ -19,7 +19,7 @@ _TOGETHER: Final = 16
 """Number of small files that are put together, and of such groups too. The cost of a search grows with the segments."""
 
 
-class Segment:
+class KeySegment:
     """The codes of the keys of one or more files, sorted, with the file and row number of each row."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Segment:
         """Indexes in `paths`; None if there is only one path."""
 
     @classmethod
-    def of_file(cls, path: str, codes: Ints) -> Segment:
+    def of_file(cls, path: str, codes: Ints) -> KeySegment:
         """The segment of one file, from the codes of its rows in order."""
         if bool(np.all(codes[:-1] <= codes[1:])):
             return cls([path], codes, None, None)
@@ -41,7 +41,7 @@ class Segment:
         return cls([path], codes[order], order.astype(np.uint32), None)
 
     @classmethod
-    def together(cls, segments: Sequence[Segment]) -> Segment:
+    def together(cls, segments: Sequence[KeySegment]) -> KeySegment:
         """One segment with the rows of several."""
         paths: list[str] = []
         slots = []
@@ -110,19 +110,19 @@ class KnownFiles:
 
     def __init__(self, bound_bytes: int) -> None:
         self._bound = bound_bytes
-        self._segments: dict[int, Segment] = {}
+        self._segments: dict[int, KeySegment] = {}
         self._of: dict[str, int] = {}
         self._next = 0
         self.held_bytes = 0
 
-    def get(self, path: str) -> Segment | None:
+    def get(self, path: str) -> KeySegment | None:
         """The segment that has a file."""
         number = self._of.get(path)
         return None if number is None else self._segments[number]
 
-    def hold(self, path: str, codes: Ints) -> Segment:
+    def hold(self, path: str, codes: Ints) -> KeySegment:
         """Takes the codes of a file's rows."""
-        made = Segment.of_file(path, codes)
+        made = KeySegment.of_file(path, codes)
         self._add(made)
         for least, most in ((1, 1), (2, _TOGETHER)):
             small = [
@@ -131,7 +131,7 @@ class KnownFiles:
                 if least <= len(segment.paths) <= most and segment.count < _SMALL_ROWS * most
             ]
             if len(small) >= _TOGETHER:
-                self._add(Segment.together([self._drop(number) for number in small]))
+                self._add(KeySegment.together([self._drop(number) for number in small]))
         while self.held_bytes > self._bound and len(self._segments) > 1:
             self._drop(max(self._segments, key=self._price_of))
         return made
@@ -147,13 +147,13 @@ class KnownFiles:
         segment = self._segments[number]
         return len(segment.paths) == 1, segment.nbytes, number
 
-    def _add(self, segment: Segment) -> None:
+    def _add(self, segment: KeySegment) -> None:
         self._segments[self._next] = segment
         self._of.update(dict.fromkeys(segment.paths, self._next))
         self._next += 1
         self.held_bytes += segment.nbytes
 
-    def _drop(self, number: int) -> Segment:
+    def _drop(self, number: int) -> KeySegment:
         gone = self._segments.pop(number)
         self.held_bytes -= gone.nbytes
         for path in gone.paths:

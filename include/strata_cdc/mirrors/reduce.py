@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BITS: Final = 63
 
 
-class Reduced(Struct, frozen=True):
+class ReducedBatch(Struct, frozen=True):
     """The result of a batch."""
 
     gone: KeyLookup
@@ -48,7 +48,7 @@ def reduce_changes(
     definition: TableDefinition,
     key: Sequence[str],
     rows_of: Callable[[pa.Table], pa.Table],
-) -> Reduced:
+) -> ReducedBatch:
     """The result of changes of one schema version, applied in the order (`_seq`, `_row`).
 
     Args:
@@ -103,11 +103,11 @@ def _with_seqs(rows: pa.Table, seqs: Ints) -> pa.Table:
     return rows.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
 
 
-def _replaced(rows: pa.Table, events: ImageChanges, seq: int) -> Reduced:
+def _replaced(rows: pa.Table, events: ImageChanges, seq: int) -> ReducedBatch:
     """A sequence has one row, and each change replaces it: the log has them as inserts."""
     put = sequence_row(rows, events)
     gone = KeyLookup(rows.select(put.schema.names), np.ones(rows.num_rows, np.int64), exact=False)
-    return Reduced(
+    return ReducedBatch(
         gone=gone,
         put=put.append_column(pa.field(SEQ, pa.int64()), pa.array([seq] * put.num_rows, pa.int64())),
     )
@@ -123,10 +123,10 @@ def _images(events: ImageChanges, put: pa.Table, names: list[str]) -> pa.Table:
     return pa.concat_tables([events.before.select(names), put.select(names)])
 
 
-def _by_key(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
+def _by_key(events: ImageChanges, put: pa.Table, names: list[str]) -> ReducedBatch:
     count_before, images = events.before.num_rows, _images(events, put, names)
     first, last = _edges(_numbers(images), _times(events))
-    return Reduced(
+    return ReducedBatch(
         gone=KeyLookup(images.take(pa.array(first)), (first < count_before).astype(np.int64), exact=True),
         put=put.take(pa.array(np.sort(last[last >= count_before]) - count_before)),
     )
@@ -158,7 +158,7 @@ def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
     return first, last
 
 
-def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
+def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> ReducedBatch:
     """Equal rows cannot be distinguished: of these, rows that the batch itself has added are deleted first."""
     count_before, images = events.before.num_rows, _images(events, put, names)
     codes, order = row_codes(images), np.argsort(_times(events), kind="stable")
@@ -180,7 +180,7 @@ def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
         if count > 0
     ]
     kept_rows = np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
-    return Reduced(gone=KeyLookup(keys, needed[is_needed], exact=False), put=put.take(pa.array(kept_rows)))
+    return ReducedBatch(gone=KeyLookup(keys, needed[is_needed], exact=False), put=put.take(pa.array(kept_rows)))
 
 
 def _groups(images: Ints, starts: Ints, ends: Ints) -> list[Ints]:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from strata_cdc.mirrors.actions import LiveFile
     from strata_cdc.mirrors.key_index import KeyIndex
-    from strata_cdc.mirrors.reduce import Reduced
+    from strata_cdc.mirrors.reduce import ReducedBatch
     from strata_cdc.mirrors.table import Mirror
 
 
-class Staged:
+class StagedCommit:
     """What one commit will do, gathered batch by batch: memory for one batch, and for the numbers of dead rows.
 
     Args:
@@ -45,7 +45,7 @@ class Staged:
         self._invalid: list[dict[str, Any]] = []
         """The action that gives the mirror the map of values that its columns do not hold, if it had no map."""
 
-    def add(self, reduced: Reduced) -> None:
+    def add(self, reduced: ReducedBatch) -> None:
         """Adds the result of some changes.
 
         Raises:

@@ -195,7 +195,7 @@ class ConditionFilter:
         self._text, self._names_of = text, names_of
         self.columns = parse(text, names_of.definition, str(names_of.name)).columns
         """The columns that it names."""
-        self._known: dict[int, _Read | None] = {}
+        self._known: dict[int, _VersionCondition | None] = {}
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`."""
@@ -235,12 +235,12 @@ class ConditionFilter:
             raise _not_logged(span, ", ".join(sorted(self.columns)), f"whether `{self._text}` is true for a change")
         return holds
 
-    def _read(self, span: ChangeSpan) -> _Read | None:
+    def _read(self, span: ChangeSpan) -> _VersionCondition | None:
         if span.version_id not in self._known:
             self._known[span.version_id] = self._read_anew(span)
         return self._known[span.version_id]
 
-    def _read_anew(self, span: ChangeSpan) -> _Read | None:
+    def _read_anew(self, span: ChangeSpan) -> _VersionCondition | None:
         from strata_cdc.dialects.conditions.condition import parse  # noqa: PLC0415  as above
         from strata_cdc.dialects.conditions.read import UnknownColumnError  # noqa: PLC0415  as above
 
@@ -249,10 +249,10 @@ class ConditionFilter:
             condition = parse(self._text, definition, str(span.name))
         except UnknownColumnError:
             return None
-        return _Read(condition, {name: then[fold_name(name)] for name in sorted(condition.columns)})
+        return _VersionCondition(condition, {name: then[fold_name(name)] for name in sorted(condition.columns)})
 
 
-class _Read(Struct, frozen=True):
+class _VersionCondition(Struct, frozen=True):
     """A condition as one version reads it."""
 
     condition: Condition

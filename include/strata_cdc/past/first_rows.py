@@ -84,7 +84,7 @@ def first_rows(source: Source, engine: sa.Engine, wanted: RowRequest) -> FirstRo
         else:
             moment = tables.newest([name])
         definition = tables.definition(name, moment)
-        chosen = _Chosen(wanted, definition) if wanted.where else None
+        chosen = _MatchingRows(wanted, definition) if wanted.where else None
         key = [_column(definition, column) for column in key_names(definition)]
         rows = _rows(tables.rows(name, moment), definition, key, chosen)
         first = tuple(islice(rows, _AT_MOST + 1))
@@ -97,7 +97,7 @@ def _column(definition: TableDefinition, name: str) -> Column:
     return next(column for column in definition.columns if fold_name(column.name) == fold_name(name))
 
 
-class _Chosen:
+class _MatchingRows:
     """The rows that meet a condition."""
 
     def __init__(self, wanted: RowRequest, definition: TableDefinition) -> None:
@@ -121,7 +121,7 @@ class _Chosen:
 
 
 def _rows(
-    mirror: Mirror, definition: TableDefinition, key: Sequence[Column], chosen: _Chosen | None
+    mirror: Mirror, definition: TableDefinition, key: Sequence[Column], chosen: _MatchingRows | None
 ) -> Iterator[RowTexts]:
     for batch in mirror.exact_batches():
         for begin in range(0, batch.num_rows, _BATCH_ROWS):

@@ -32,7 +32,7 @@ class Blame(Struct, frozen=True):
     """Why something else may have given it."""
 
 
-class _Given(Struct):
+class _ValueSoFar(Struct):
     """What is known of one value so far."""
 
     cause: HistoryChange | HistoryEvent | None
@@ -55,7 +55,7 @@ class RowBlame:
     """
 
     def __init__(self, lines: Iterable[HistoryLine], unlogged: str | None = None) -> None:
-        self._by_id: dict[int, _Given] = {}
+        self._by_id: dict[int, _ValueSoFar] = {}
         self._may_be_gone = False
         """Whether rows of partitions were removed or exchanged since its last change."""
         for line in lines:
@@ -87,7 +87,7 @@ class RowBlame:
             return None
         blames = []
         for column, number in span.ids_by_name.items():
-            state = given[number] or _Given(None)
+            state = given[number] or _ValueSoFar(None)
             value = state.value if current is None else current[column]
             if state.later is not None or not state.is_known:
                 _resolve(state, value)
@@ -100,7 +100,7 @@ class RowBlame:
             self._by_id = {}
         for column, number in line.span.ids_by_name.items():
             if number in line.computed:
-                unlogged = self._by_id.setdefault(number, _Given(None))
+                unlogged = self._by_id.setdefault(number, _ValueSoFar(None))
                 unlogged.later, unlogged.is_known = line, False
                 continue
             state = self._by_id.get(number)
@@ -113,7 +113,7 @@ class RowBlame:
                 continue
             image = {**(line.before or {}), **(line.after or {})}
             if line.after is not None and column in image:
-                state = self._by_id.setdefault(number, _Given(None))
+                state = self._by_id.setdefault(number, _ValueSoFar(None))
                 state.value, state.has_value, state.is_known = image[column], True, True
 
     def _take_event(self, line: HistoryEvent) -> None:
@@ -127,7 +127,7 @@ class RowBlame:
             if altered.is_new:
                 self._by_id[altered.id] = _given(line, altered.after)
                 continue
-            former = self._by_id.setdefault(altered.id, _Given(None))
+            former = self._by_id.setdefault(altered.id, _ValueSoFar(None))
             former.later, former.is_known = line, False
             if altered.after is not None:
                 _resolve(former, altered.after.shown)
@@ -137,11 +137,11 @@ class RowBlame:
             state.doubt = reason
 
 
-def _given(cause: HistoryChange | HistoryEvent, known: KnownValue | None) -> _Given:
-    return _Given(cause) if known is None else _Given(cause, known.shown, has_value=True, is_known=True)
+def _given(cause: HistoryChange | HistoryEvent, known: KnownValue | None) -> _ValueSoFar:
+    return _ValueSoFar(cause) if known is None else _ValueSoFar(cause, known.shown, has_value=True, is_known=True)
 
 
-def _resolve(given: _Given, value: Any) -> None:
+def _resolve(given: _ValueSoFar, value: Any) -> None:
     """The later statement gave the value if it is another one than before."""
     if not given.has_value and given.later is not None:
         given.doubt = "a later statement may have converted it"

@@ -104,7 +104,7 @@ def history_of_key(request: HistoryRequest, paths: RowPaths) -> Iterator[History
     Raises:
         StrataError: As for `TableChanges.read_timeline`.
     """
-    rows = _Rows(request, paths)
+    rows = _RowsOfKey(request, paths)
     for part in request.changes.read_timeline(request.timeline, paths.filter):
         if isinstance(part, TableEvent):
             yield from rows.take_event(part)
@@ -148,7 +148,7 @@ class _Row(Struct):
     is_there: bool = True
 
 
-class _Rows:
+class _RowsOfKey:
     """The rows of a key, as they are at one place of the stream."""
 
     def __init__(self, request: HistoryRequest, paths: RowPaths) -> None:
@@ -211,7 +211,7 @@ def _keys(batch: TableChangeBatch, paths: RowPaths) -> Iterator[tuple[Any, Any]]
     return zip(*(paths.columns.texts(batch.span, side) for side in zip(*images, strict=True)), strict=True)
 
 
-class _Line(Struct, frozen=True):
+class _LoggedLine(Struct, frozen=True):
     """A change as it was logged."""
 
     change: HistoryChange
@@ -268,14 +268,14 @@ class _Line(Struct, frozen=True):
         return changed
 
 
-def _lines(batch: TableChangeBatch) -> Iterator[_Line]:
+def _lines(batch: TableChangeBatch) -> Iterator[_LoggedLine]:
     befores, afters, differences = batch.images()
     names = ("_op", "_seq", "_row", "_gtid", "_committed_at", "_binlog_file", "_binlog_pos")
     facts = zip(*(batch.changes[name].to_pylist() for name in names), strict=True)
     images = zip(facts, befores, afters, differences, strict=True)
     for at, ((op, seq, row, gtid, time, file, pos), before, after, difference) in enumerate(images):
         change = HistoryChange(op, seq, row, gtid, to_micros(time), file, pos, batch.span, before, after, {}, {})
-        yield _Line(change, difference, batch.changes, at)
+        yield _LoggedLine(change, difference, batch.changes, at)
 
 
 def _statement_of(change: HistoryChange, request: HistoryRequest) -> ClientStatement:

@@ -194,12 +194,12 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
 
 def _walked(
     changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: tuple[Key, set[Key]], chosen: KeyFilter
-) -> _Walk:
+) -> _RowWalk:
     key, followed = keys
-    walk = _Walk(timeline.table, key, followed, (timeline.after, -1))
+    walk = _RowWalk(timeline.table, key, followed, (timeline.after, -1))
     for part in timeline.parts:
         if isinstance(part, ChangeSpan):
-            same = _Same(columns, part, key)
+            same = _SameKeys(columns, part, key)
             walk.is_unique = _is_unique(columns, part)
             for chunk in changes.looked_at(part, chosen):
                 for order, before, after in _moves(chunk, part, columns):
@@ -246,7 +246,7 @@ def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[t
         yield order, None if kind == "insert" else before, None if kind == "delete" else after
 
 
-class _Same:
+class _SameKeys:
     """Which keys a version takes for the same as one."""
 
     def __init__(self, columns: KeyColumns, span: ChangeSpan, key: Key) -> None:
@@ -263,7 +263,7 @@ class _Same:
         return {key for key in some if self._known[key]}
 
 
-class _Walk:
+class _RowWalk:
     """Follows the rows of some keys through a timeline."""
 
     def __init__(self, table: TableName, key: Key, keys: set[Key], begin: RowOrder) -> None:
@@ -342,7 +342,7 @@ class _Walk:
         """Conversions of which nobody knows what they made of the keys of some rows."""
         return {seq: why for (seq, row), why in self._unknown.items() if row in rows}
 
-    def add_spellings(self, order: RowOrder, changed: set[Key], same: _Same) -> None:
+    def add_spellings(self, order: RowOrder, changed: set[Key], same: _SameKeys) -> None:
         """Keys of a change that are the same as the key. A row had one of them, so none had another spelling."""
         self.spellings |= changed
         if changed:

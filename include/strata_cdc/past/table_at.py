@@ -22,7 +22,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.follow.follow import Follower
 from strata_cdc.mirrors.follow.followed import FollowedSource
-from strata_cdc.mirrors.follow.published import Published
+from strata_cdc.mirrors.follow.published import PublishedSource
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.histories.history import history_of
 from strata_cdc.mirrors.limits import MirrorLimits
@@ -260,8 +260,8 @@ class PastTables(AbstractContextManager["PastTables"]):
         return mirror, reached, scratch
 
     @cached_property
-    def _published(self) -> Published:
-        return Published(self._engine, self._source, LandedStream.open(self._lake, self._source))
+    def _published(self) -> PublishedSource:
+        return PublishedSource(self._engine, self._source, LandedStream.open(self._lake, self._source))
 
     def _unknown(self, name: TableName, moment: PastMoment, why: str) -> PastUnknownError:
         return PastUnknownError(
@@ -291,7 +291,7 @@ class _PastFollower(Follower):
     """
 
     def __init__(
-        self, lake: str, scratch: Path, source: str, events: SchemaEvents, published: Published, seq: int
+        self, lake: str, scratch: Path, source: str, events: SchemaEvents, published: PublishedSource, seq: int
     ) -> None:
         super().__init__(
             FollowedSource(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import PastUnknownError, Usage
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.mirrors.follow.published import Published
+from strata_cdc.mirrors.follow.published import PublishedSource
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -198,7 +198,7 @@ class Timelines:
     def __init__(self, lake: str, source: str, engine: sa.Engine) -> None:
         self.source = source
         self.events = SchemaEvents(engine, source)
-        self.published = Published(engine, source, LandedStream.open(lake, source))
+        self.published = PublishedSource(engine, source, LandedStream.open(lake, source))
         self._store = SchemaStore(engine)
         self._entries = {
             (entry.name, entry.version_id): entry for entry in self._store.all_entries(source) if entry.name.table

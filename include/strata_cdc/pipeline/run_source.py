@@ -148,10 +148,10 @@ def run_source(wanted: SourceRequest, engines: Engines, watcher: Watcher, *, set
         StrataError: Whatever a step raises. A failed check, a slice that cannot be decoded and a gap are no error here:
             they withhold a table's rows and nothing else (`WholeReport.raise_if_withheld`).
     """
-    return _Whole(wanted, engines, watcher, settings).run()
+    return _RunningCall(wanted, engines, watcher, settings).run()
 
 
-class _Whole:
+class _RunningCall:
     """One call while it runs: how each step is called, and what it has reported. The order is that of `STEPS`."""
 
     def __init__(self, wanted: SourceRequest, engines: Engines, watcher: Watcher, settings: Settings) -> None:

@@ -122,12 +122,12 @@ class Token(Struct, frozen=True):
         return Order.AFTER if max(other_times) + bound < min(own_times) else Order.UNKNOWN
 
     def _is_within(self, other: Token) -> bool:
-        reached = _Reached(other.positions)
+        reached = _ReachedPositions(other.positions)
         reached.follow((*self.positions, *other.positions))
         return all(map(reached.holds, self.positions))
 
 
-class _Reached:
+class _ReachedPositions:
     """Everything that a server at some positions provably has, also by copy."""
 
     def __init__(self, positions: Iterable[SourcePosition]) -> None:

@@ -63,41 +63,41 @@ class _Gtids(Struct, array_like=True, forbid_unknown_fields=True, tag=0):
     servers: list[_OfServer]
 
 
-class _File(Struct, array_like=True, forbid_unknown_fields=True, tag=1):
+class _FormerFilePosition(Struct, array_like=True, forbid_unknown_fields=True, tag=1):
     uuid: _Uuid
     file: Name
     offset: Annotated[int, Meta(ge=0)]
 
 
-class _StoredPosition(Struct, array_like=True, forbid_unknown_fields=True):
+class _FormerPosition(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
     lineage: str
     committed_at: Annotated[int, Meta(ge=0, lt=MOST_MICROS)]
-    position: _Gtids | _File
+    position: _Gtids | _FormerFilePosition
 
 
-class _Gtid(Struct, array_like=True, forbid_unknown_fields=True):
+class _FormerGtid(Struct, array_like=True, forbid_unknown_fields=True):
     uuid: _Uuid
     tag: Tag
     gno: _Number
 
 
-class _StoredPartialPosition(_StoredPosition):
-    inside: list[_Gtid | Literal[0]]
+class _StoredPartialPosition(_FormerPosition):
+    inside: list[_FormerGtid | Literal[0]]
 
 
-class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
+class _FormerOrigin(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
     lineage: str
-    position: _Gtids | _File | None
+    position: _Gtids | _FormerFilePosition | None
 
 
 class _StoredCopiedPosition(_StoredPartialPosition):
-    origins: list[_Origin]
+    origins: list[_FormerOrigin]
 
 
-_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[list[_StoredPosition]]]] = {
-    "v1": msgspec.msgpack.Decoder(list[_StoredPosition]),
+_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[list[_FormerPosition]]]] = {
+    "v1": msgspec.msgpack.Decoder(list[_FormerPosition]),
     "v2": msgspec.msgpack.Decoder(list[_StoredPartialPosition]),
     "v3": msgspec.msgpack.Decoder(list[_StoredCopiedPosition]),
 }
@@ -147,7 +147,7 @@ def _numbered(crc: int, steps: int) -> int:
     return steps * _CHECKS + (seed ^ steps ^ steps >> 16) * _MULTIPLIER % _CHECKS
 
 
-def _unpacked(packed: _StoredPosition, steps: Iterator[int]) -> SourcePosition:
+def _unpacked(packed: _FormerPosition, steps: Iterator[int]) -> SourcePosition:
     position = _unpacked_position(packed.position)
     source_position = SourcePosition(packed.source, position, packed.lineage, packed.committed_at)
     if isinstance(packed, _StoredPartialPosition):
@@ -167,7 +167,7 @@ def _unpacked(packed: _StoredPosition, steps: Iterator[int]) -> SourcePosition:
     return source_position
 
 
-def _unpacked_part(packed: _Gtid | Literal[0], position: Position, steps: Iterator[int]) -> PartialTransaction:
+def _unpacked_part(packed: _FormerGtid | Literal[0], position: Position, steps: Iterator[int]) -> PartialTransaction:
     count = next(steps, None)
     if count is None or count > MOST_STEPS:
         raise msgspec.DecodeError("a number is missing or too large")
@@ -178,7 +178,7 @@ def _unpacked_part(packed: _Gtid | Literal[0], position: Position, steps: Iterat
     return PartialTransaction(Gtid(Sid(str(UUID(bytes=packed.uuid)), packed.tag), packed.gno), count)
 
 
-def _unpacked_position(packed: _Gtids | _File) -> Position:
-    if isinstance(packed, _File):
+def _unpacked_position(packed: _Gtids | _FormerFilePosition) -> Position:
+    if isinstance(packed, _FormerFilePosition):
         return file_position(str(UUID(bytes=packed.uuid)), packed.file, packed.offset)
     return gtid_set([(Sid(str(UUID(bytes=server.uuid)), server.tag), server.bounds) for server in packed.servers])

@@ -36,13 +36,13 @@ _Count = Annotated[int, Meta(ge=1)]
 _Unsigned = Annotated[int, Meta(ge=0)]
 
 
-class _Tagged(Struct, array_like=True, forbid_unknown_fields=True):
+class _TaggedServer(Struct, array_like=True, forbid_unknown_fields=True):
     # Not a tuple: msgspec 0.22 crashes in Python's search for cycles, if a union has one.
     tag: Tag
     spans: _Count
 
 
-_Servers = list[_Count | _Tagged]
+_Servers = list[_Count | _TaggedServer]
 """For each server of a GTID set how many spans it has; with the tag, if there is one."""
 _Half = Annotated[int, Meta(ge=0, le=MAX_DOMAIN)]
 _Domains = dict[_Half, _Half]
@@ -51,7 +51,7 @@ _AfterDdl = Annotated[int, Meta(ge=0, le=1)]
 """Of a position at a commit timestamp: whether the DDL with this timestamp is included."""
 
 
-_Packed = _Servers | _Domains | str | int
+_PackedPosition = _Servers | _Domains | str | int
 """A position, as it is written."""
 
 
@@ -70,7 +70,7 @@ class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=Tru
     """Its number, counted from the last number of these spans: 1 for the next transaction."""
 
 
-class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
+class _PackedOrigin(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
     lineage: str
     position: _Servers | _Domains | Name | _AfterDdl | None
@@ -82,7 +82,7 @@ class _StoredPosition(Struct, array_like=True, forbid_unknown_fields=True):
 
     position: _Servers | _Domains | Name | _AfterDdl
     """The servers of a GTID set, the domains of MariaDB, the name of a file, or what a commit timestamp includes."""
-    origins: list[_Origin]
+    origins: list[_PackedOrigin]
     lineage: str
     source: Name
 
@@ -150,7 +150,7 @@ def growing(source_position: SourcePosition, gtid: Gtid) -> tuple[int, int] | No
     return None
 
 
-def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -> _Packed:
+def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -> _PackedPosition:
     match position:
         case GtidSet():
             servers: _Servers = []
@@ -158,7 +158,7 @@ def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -
                 uuids.append(sid.uuid)
                 for span in spans:
                     numbers += span
-                servers.append(_Tagged(sid.tag, len(spans)) if sid.tag else len(spans))
+                servers.append(_TaggedServer(sid.tag, len(spans)) if sid.tag else len(spans))
             return servers
         case FilePosition():
             uuids.append(position.server_uuid)
@@ -174,10 +174,12 @@ def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -
             raise TypeError(f"tokens have no form for {type(position).__name__}")
 
 
-def _packed_origin(origin: Origin, source_position: SourcePosition, uuids: list[str], numbers: list[int]) -> _Origin:
+def _packed_origin(
+    origin: Origin, source_position: SourcePosition, uuids: list[str], numbers: list[int]
+) -> _PackedOrigin:
     is_same = origin.position == source_position.position
     position = None if is_same else _packed_position(origin.position, uuids, numbers)
-    return _Origin(origin.source, origin.lineage, position)
+    return _PackedOrigin(origin.source, origin.lineage, position)
 
 
 def _packed_part(transaction: Gtid | BinlogPosition | CommitStep, position: Position) -> tuple[PackedPart, str]:
@@ -215,7 +217,7 @@ def unpacked(
         msgspec.DecodeError: They are none that `packed_source_position` returns.
         Usage: Likewise, of the name of a file.
     """
-    reader = _Reader(uuids, numbers)
+    reader = _TokenReader(uuids, numbers)
     positions = [reader.source_position(_FORM.decode(form)) for form in forms]
     for part in parts:
         if part.source_position >= len(positions):
@@ -227,7 +229,7 @@ def unpacked(
     return tuple(positions)
 
 
-class _Reader:
+class _TokenReader:
     """Takes UUIDs and numbers in the order in which they were packed."""
 
     def __init__(self, uuids: Iterator[str], numbers: Iterator[int]) -> None:
@@ -263,7 +265,7 @@ class _Reader:
             raise msgspec.DecodeError(f"{number} is more than {most}")
         return number
 
-    def _position(self, packed: _Packed) -> Position:
+    def _position(self, packed: _PackedPosition) -> Position:
         if isinstance(packed, int):
             return CommitTs(CommitStep(self._number(MOST_TS), bool(packed)), self._number(MAX_GNO))
         if isinstance(packed, str):
@@ -272,7 +274,7 @@ class _Reader:
             return domain_set(packed, [self._number(MAX_GNO) for _ in packed])
         servers: list[tuple[Sid, list[int]]] = []
         for server in packed:
-            tag, count = (server.tag, server.spans) if isinstance(server, _Tagged) else ("", server)
+            tag, count = (server.tag, server.spans) if isinstance(server, _TaggedServer) else ("", server)
             bounds = [self._number(MAX_GNO) for _ in range(2 * count)]
             servers.append((Sid(self._uuid(), tag), bounds))
         return gtid_set(servers)

@@ -15,7 +15,7 @@ from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
-    Refused,
+    RefusedRows,
     RowsRemoved,
     StatementLogged,
 )
@@ -51,7 +51,7 @@ class RunPlan(Struct, frozen=True):
     slices: tuple[PlannedSlice, ...] = ()
     versions: tuple[PlannedVersion, ...] = ()
     """Every definition that the slices need."""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedRows, ...] = ()
     removed: tuple[RowsRemoved, ...] = ()
     statements: tuple[StatementLogged, ...] = ()
     executed_before: dict[str, str] = field(default_factory=dict)
@@ -205,7 +205,7 @@ def _from_format_1(content: bytes) -> RunPlan:
             PlannedVersion(former.database, former.table, int(version), former.definition)
             for version, former in old.definitions.items()
         ),
-        refused=tuple(Refused(first, former.table, former.rows, former.error) for former in old.refused),
+        refused=tuple(RefusedRows(first, former.table, former.rows, former.error) for former in old.refused),
         removed=old.removed,
         executed_before={str(first): old.executed_before} if old.executed_before else {},
         breaks=old.breaks,

@@ -58,7 +58,7 @@ class PlannedTable(Struct, frozen=True):
         return full_name(self.database, self.table)
 
 
-class Refused(Struct, frozen=True):
+class RefusedRows(Struct, frozen=True):
     """Rows of a table that cannot be decoded, and why."""
 
     interval: int

@@ -23,7 +23,7 @@ from strata_cdc.schema.answers.tables import tables_at
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.serve.around import Around
+from strata_cdc.serve.around import PageHost
 from strata_cdc.serve.bounded_bodies import BoundedBodies
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
@@ -130,7 +130,7 @@ def make_app(
     sources: Sources,
     guard: Callable[..., Any],
     clock: Callable[[], int],
-    around: Around | None = None,
+    around: PageHost | None = None,
     limits: Limits = Limits(),
 ) -> FastAPI:
     """The application.
@@ -147,7 +147,7 @@ def make_app(
     app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), include_in_schema=False)
     app.add_middleware(BoundedBodies, limits=limits)
     app.add_middleware(Headers)
-    _Pages(sources, clock, around or Around()).add_to(app)
+    _Pages(sources, clock, around or PageHost()).add_to(app)
     _Answers(sources).add_to(app)
     return app
 
@@ -170,7 +170,7 @@ def _store(sources: Sources, source: str) -> sa.Engine:
 class _Pages:
     """For people."""
 
-    def __init__(self, sources: Sources, clock: Callable[[], int], around: Around) -> None:
+    def __init__(self, sources: Sources, clock: Callable[[], int], around: PageHost) -> None:
         self._sources = sources
         self._clock = clock
         self._around = around

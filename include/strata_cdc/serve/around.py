@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata_cdc.serve.numbers import Numbers
-    from strata_cdc.serve.run_page import Planned
+    from strata_cdc.serve.run_page import PlannedByAirflow
 
 
 class AirflowTask(Struct, frozen=True):
@@ -38,11 +38,11 @@ class AirflowTask(Struct, frozen=True):
         return f"{self.path}/tasks/{quote(task, safe='')}{mapped}"
 
 
-class Around(Struct, frozen=True):
+class PageHost(Struct, frozen=True):
     """None: there is no such thing here."""
 
     numbers: Numbers | None = None
-    find_runs: Callable[[str, str, int | None], Sequence[Planned] | None] | None = None
+    find_runs: Callable[[str, str, int | None], Sequence[PlannedByAirflow] | None] | None = None
     """What a DAG's run has planned, by the ids of both, and the map index of one task; None if there is no such run."""
     find_task: Callable[[str], AirflowTask | None] | None = None
     """The task that planned a run, by the run's name."""

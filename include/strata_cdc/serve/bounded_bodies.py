@@ -30,10 +30,10 @@ class BoundedBodies:
             answer = JSONResponse({"detail": _too_large(self._limits)}, 413, {"Connection": "close"})
             await answer(scope, receive, send)
         else:
-            await self._app(scope, _Bounded(receive, self._limits), send)
+            await self._app(scope, _BoundedMessages(receive, self._limits), send)
 
 
-class _Bounded:
+class _BoundedMessages:
     """Gives the messages of a request while its body keeps the bounds; what follows the body waits as long as it
     likes."""
 

@@ -30,7 +30,7 @@ class SourceNumbers(Struct, frozen=True):
     error: str | None = None
 
 
-class _Kept(Struct, frozen=True):
+class _KeptNumbers(Struct, frozen=True):
     numbers: Mapping[str, float | None]
     error: str | None
     at: float
@@ -46,7 +46,7 @@ class Numbers:
         limits: How often they are read.
         """
         self._read, self._limits = read, limits
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptNumbers] = {}
         self._wanted: dict[str, None] = {}
         self._is_reading = False
         self._changed = Condition()
@@ -97,11 +97,11 @@ class Numbers:
             self._is_reading = name is not None
             return name
 
-    def _read_one(self, name: str) -> _Kept:
+    def _read_one(self, name: str) -> _KeptNumbers:
         began = monotonic()
         try:
             numbers, error = self._read(name), None
         except StrataError as refused:
             numbers, error = {}, refused.message
         now = monotonic()
-        return _Kept(numbers, error, now, now - began)
+        return _KeptNumbers(numbers, error, now, now - began)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SECOND: Final = 1_000_000
 
 
-class Planned(Struct, frozen=True):
+class PlannedByAirflow(Struct, frozen=True):
     """What a run of Airflow's planned for one source."""
 
     source: str
@@ -39,7 +39,7 @@ class SourceChanges(Struct, frozen=True):
     tables: tuple[TableInterval, ...]
 
 
-def run_changes(sources: Sources, planned: Sequence[Planned]) -> list[SourceChanges]:
+def run_changes(sources: Sources, planned: Sequence[PlannedByAirflow]) -> list[SourceChanges]:
     """What changed in the span of time of some runs.
 
     Raises:

@@ -16,7 +16,7 @@ from strata_cdc.schema.answers.create_statements import create_statement
 from strata_cdc.schema.answers.lines import written_time
 from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, described_key, diff
 from strata_cdc.schema.history.historian import History
-from strata_cdc.schema.history.identified_tables import Identified, Renames, renames_between
+from strata_cdc.schema.history.identified_tables import IdentifiedTable, Renames, renames_between
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtSeq
 from strata_cdc.schema.model.folding import fold_name
@@ -261,9 +261,9 @@ def compare(timeline: Sequence[ShownChange], first: int | None, second: int | No
     return VersionComparison(before, after, tuple(columns), tuple(others), effects)
 
 
-def _identified(change: ShownChange) -> Identified | None:
+def _identified(change: ShownChange) -> IdentifiedTable | None:
     columns = change.entry.columns
-    return None if change.after is None or columns is None else Identified(change.after, columns)
+    return None if change.after is None or columns is None else IdentifiedTable(change.after, columns)
 
 
 def _side_by_side(

@@ -8,7 +8,7 @@ import time
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.binlog.sources.port import Transactions, Waiting
+from strata_cdc.binlog.sources.port import NothingNew, Transactions
 from strata_cdc.changes.binlog_changes import BinlogRows
 from strata_cdc.changes.port import SchemaChange, WantedRows
 from strata_cdc.changes.prepared_along import PreparedAlong
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -116,7 +116,7 @@ class BinlogTransactions:
         if self._chosen.transactions:
             self._chosen.item.bytes()
 
-    def rows(self) -> Iterator[Decoded]:
+    def rows(self) -> Iterator[DecodedItem]:
         """Returns their rows, as `BinlogRows.decode`."""
         return self._rows.decode(self._chosen.item, self._chosen.transactions.rows)
 
@@ -164,13 +164,13 @@ class BinlogSourceStream:
                 self._progress = chosen.progress
             yield None
             is_over = (chosen is not None and chosen.is_last) or self._is_over()
-            if isinstance(item.item, Waiting) and not is_over:
+            if isinstance(item.item, NothingNew) and not is_over:
                 is_over = end_time.is_over(self._progress, by_file=item.reached.by_file)
 
     def _take(self, source_item: SourceItem) -> ChosenRows | None:
         """Tracks an item, and chooses its transactions."""
         item, self._reached = source_item.item, source_item.reached
-        if isinstance(item, Waiting):
+        if isinstance(item, NothingNew):
             self._progress = self._progress.after_head(source_item.reached)
         self._versions.track(item)
         if not isinstance(item, Transactions):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.streams.events import Ddl, StreamTransaction
     from strata_cdc.streams.port import ChosenTransactions
@@ -121,7 +121,7 @@ class _OpenItem:
         self._fault_end = _NOWHERE
         """The transaction and the row at which the fault is: no row from there on is yielded."""
 
-    def put(self, step: Decoded) -> None:
+    def put(self, step: DecodedItem) -> None:
         """Adds what was decoded."""
         if isinstance(step, ChangeBatch):
             self._left.batches.append(step)

@@ -121,7 +121,7 @@ class StreamTransaction:
         return str(self.record.gtid) if self.record.gtid else None
 
 
-class _Event(Struct, frozen=True):
+class _TransactionEvent(Struct, frozen=True):
     """What all events of a transaction have."""
 
     transaction: StreamTransaction
@@ -142,7 +142,7 @@ class _Event(Struct, frozen=True):
         return self.transaction.record.committed_at
 
 
-class RowChange(_Event, frozen=True):
+class RowChange(_TransactionEvent, frozen=True):
     """A row that was inserted, updated or deleted."""
 
     database: str
@@ -165,7 +165,7 @@ class RowChange(_Event, frozen=True):
         return self.transaction.steps.text(self.transaction.statements + self.row + 1)
 
 
-class UnreadableChange(_Event, frozen=True):
+class UnreadableChange(_TransactionEvent, frozen=True):
     """Stands for a row with values that cannot be read; a program must not mistake it for the row."""
 
     database: str
@@ -186,7 +186,7 @@ class UnreadableChange(_Event, frozen=True):
         return self.transaction.steps.text(self.transaction.statements + self.found.row + 1)
 
 
-class Ddl(_Event, frozen=True):
+class Ddl(_TransactionEvent, frozen=True):
     """A statement that changes a schema; the rows that need the new schema follow it."""
 
     statement: str
@@ -207,7 +207,7 @@ class Ddl(_Event, frozen=True):
         return self.transaction.steps.text(self.number)
 
 
-class Commit(_Event, frozen=True):
+class Commit(_TransactionEvent, frozen=True):
     """The end of a transaction."""
 
     @property

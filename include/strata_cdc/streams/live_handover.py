@@ -18,7 +18,7 @@ from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.replication import BinlogStream, ServerState, Until
 from strata_cdc.binlog.sources.file_start import FileStart, file_number
 from strata_cdc.binlog.sources.live import LiveSource
-from strata_cdc.binlog.sources.port import Transactions, Waiting
+from strata_cdc.binlog.sources.port import NothingNew, Transactions
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, SourceUnavailableError
 from strata_cdc.landing.change_source import LandedSource
 from strata_cdc.landing.history_watch import HistoryWatch
@@ -46,7 +46,7 @@ _MOST_TRIES: Final = 5
 """Tries in a row without a transaction, if the reader does not follow."""
 
 
-class Reached(Struct, frozen=True):
+class ReachedPosition(Struct, frozen=True):
     """How far a source has been read."""
 
     seq: int
@@ -62,7 +62,7 @@ class Reached(Struct, frozen=True):
     by_file: bool = False
     """Whether positions are files and offsets, because not all transactions of the stream have a GTID."""
 
-    def after(self, batch: TransactionBatch) -> Reached:
+    def after(self, batch: TransactionBatch) -> ReachedPosition:
         """Returns the position after some transactions that follow."""
         last = BinlogPosition.from_offset(batch.binlog_file, batch.server_end(-1))
         executed = batch.added_to(self.executed)
@@ -88,7 +88,7 @@ class SourceItem(Struct, frozen=True):
     """An item of a source, and how far the source has been read, including the item."""
 
     item: Item
-    reached: Reached
+    reached: ReachedPosition
 
 
 class LiveServer(Struct, frozen=True):
@@ -197,7 +197,7 @@ class LiveHandover:
         """Whether the stream has begun."""
         self._has_landed = bool(landed.segments)
         self._connected = options.has_answered
-        self._reached = Reached(after_seq, by_file=by_file)
+        self._reached = ReachedPosition(after_seq, by_file=by_file)
         self._last: LastTransaction | None = None
         """The last transaction that was read; the server must have it, to prove that its history is still the same."""
 
@@ -228,7 +228,7 @@ class LiveHandover:
     def _wait(self, seconds: float) -> Iterator[SourceItem]:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._stop():
-            yield SourceItem(Waiting(), self._reached)
+            yield SourceItem(NothingNew(), self._reached)
             time.sleep(_STEP_SECONDS)
 
     def _pass(self, item: Item) -> SourceItem:
@@ -273,7 +273,7 @@ class LiveHandover:
         elif not stream.last_seq:
             # Nothing has been written since the stream began.
             at = BinlogPosition.from_offset(stream.segments[0].name.binlog_file, stream.segments[0].name.offset)
-        self._reached = Reached(
+        self._reached = ReachedPosition(
             reached.seq,
             executed,
             stream.clock_at(reached.seq),
@@ -307,7 +307,7 @@ class LiveHandover:
                     self._last, shows_place = LastTransaction.live(item, server.uuid), True
                     # What comes in this time waits in the socket.
                     time.sleep(max(0.0, given + self._options.gather_seconds - time.monotonic()))
-                elif isinstance(item, Waiting):
+                elif isinstance(item, NothingNew):
                     watch.look(self._reached.at if shows_place else None)
         finally:
             stream.close()
@@ -315,7 +315,7 @@ class LiveHandover:
 
     def _pass_head(self, item: Item) -> None:
         """Moves to the position after the head of a file: for a long time, a file may have only its head."""
-        at = item.after_head if isinstance(item, Waiting) else None
+        at = item.after_head if isinstance(item, NothingNew) else None
         reached = self._reached
         if reached.by_file and at is not None and (reached.at is None or reached.at < at):
             self._reached = replace(reached, at=at)

@@ -131,7 +131,7 @@ def position_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
     return positions[0]
 
 
-class Held:
+class HeldTransactions:
     """Which transactions of a batch are in a GTID set."""
 
     def __init__(self, executed: Executed) -> None:
@@ -184,8 +184,8 @@ class Begin(Struct, frozen=True, dict=True):
                 return cls(None, None, bound)
 
     @cached_property
-    def _held(self) -> Held:
-        return Held(self.executed or NOTHING)
+    def _held(self) -> HeldTransactions:
+        return HeldTransactions(self.executed or NOTHING)
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """Returns which rows of a batch are to be yielded, of those from `first` to the last before `stop`."""
@@ -283,7 +283,7 @@ class End(Struct, frozen=True):
 def _stop_by_set(missing: Executed, batch: TransactionBatch, first: int) -> int | None:
     """The row after the one with which the set is complete; the row itself, if it shows that numbers of the set were
     skipped (MariaDB)."""
-    held = Held(missing).mask(batch)[first:]
+    held = HeldTransactions(missing).mask(batch)[first:]
     if not isinstance(missing, DomainSet):
         last = _first(np.cumsum(held) >= missing.count())
         return first + last + 1 if last < len(held) else None

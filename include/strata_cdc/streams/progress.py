@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.sources.port import Transactions
     from strata_cdc.position.port import Executed, Position
     from strata_cdc.position.source_position import PartialTransaction
-    from strata_cdc.streams.live_handover import Reached
+    from strata_cdc.streams.live_handover import ReachedPosition
     from strata_cdc.streams.opening import Opening
     from strata_cdc.streams.request import StreamRequest
 
@@ -46,7 +46,7 @@ class StreamProgress(Struct, frozen=True):
     """When the last transaction was committed, by its server's clock (microseconds UTC); 0: not known."""
 
     @classmethod
-    def at_begin(cls, reached: Reached, executed: Executed | None) -> StreamProgress:
+    def at_begin(cls, reached: ReachedPosition, executed: Executed | None) -> StreamProgress:
         """Returns the position where a stream begins.
 
         Args:
@@ -57,7 +57,7 @@ class StreamProgress(Struct, frozen=True):
         had = reached.executed | (executed or NOTHING)
         return cls(reached.seq, had, at, reached.clock, reached.last_commit)
 
-    def after(self, batch: TransactionBatch, first: int, stop: int, reached: Reached) -> StreamProgress:
+    def after(self, batch: TransactionBatch, first: int, stop: int, reached: ReachedPosition) -> StreamProgress:
         """Returns the position after the rows of a batch from `first` to the last before `stop`.
 
         Args:
@@ -80,13 +80,13 @@ class StreamProgress(Struct, frozen=True):
             int(batch.commit_timestamps[last]),
         )
 
-    def after_head(self, reached: Reached) -> StreamProgress:
+    def after_head(self, reached: ReachedPosition) -> StreamProgress:
         """Returns the position if nothing comes: everything up to where the source has been read has been looked at."""
         if self.at is None or reached.at is None or self.at.at >= reached.at:
             return self
         return replace(self, at=FilePosition(reached.server_uuid, reached.at))
 
-    def server_uuid(self, reached: Reached) -> str:
+    def server_uuid(self, reached: ReachedPosition) -> str:
         """Returns the UUID of the server whose files the positions of a stream by file name."""
         return self.at.server_uuid if self.at else reached.server_uuid
 
@@ -119,7 +119,7 @@ class ChosenRows(Struct, frozen=True):
 
 
 def choose(
-    item: Transactions, reached: Reached, progress: StreamProgress, opening: Opening, request: StreamRequest
+    item: Transactions, reached: ReachedPosition, progress: StreamProgress, opening: Opening, request: StreamRequest
 ) -> ChosenRows:
     """Chooses the transactions of an item that are for a reader.
 
@@ -150,7 +150,7 @@ def choose(
 
 
 def _along(
-    batch: TransactionBatch, rows: range, reached: Reached, progress: StreamProgress, request: StreamRequest
+    batch: TransactionBatch, rows: range, reached: ReachedPosition, progress: StreamProgress, request: StreamRequest
 ) -> Along:
     source = request.source
     if reached.by_file:

@@ -52,7 +52,7 @@ class RecentPart(Struct, frozen=True, eq=False):
     """Approximate number of bytes."""
 
 
-class Recent:
+class RecentSpans:
     """The newest of the consecutive spans of a stream."""
 
     def __init__(self, start: SourcePosition, most_bytes: int) -> None:

@@ -19,13 +19,13 @@ from strata_cdc.ticdc.windows import CommitWindow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.streams.filter import StreamFilter
     from strata_cdc.streams.sink_versions import SinkVersions
     from strata_cdc.ticdc.landed_rows import LandedPart, SegmentContents, SegmentRows
 
 
-class _Group(Struct):
+class _CommitGroup(Struct):
     """Parts with rows of the same commits, and the last of these."""
 
     last_seq: int
@@ -66,7 +66,7 @@ class SinkCommits:
             yield CommitWindow(first, window, ddl, (*rows, *self._holes(contents, first, last)), 0)
             first = last + 1
 
-    def _rows(self, segment: SegmentRows, part: LandedPart, first: int, last: int) -> Iterator[Decoded]:
+    def _rows(self, segment: SegmentRows, part: LandedPart, first: int, last: int) -> Iterator[DecodedItem]:
         table = TableName(part.database, part.table)
         if part.first_seq > last or part.last_seq < first or not self._wanted.table(table):
             return
@@ -78,7 +78,7 @@ class SinkCommits:
 
     def _decoded(
         self, part: LandedPart, table: TableName, definition: TableDefinition, rows: pa.RecordBatch
-    ) -> Decoded:
+    ) -> DecodedItem:
         columns, error = self._wanted.columns, part.error
         # A part may have several versions with one definition, but none of its batches has: they are landed so.
         first_seq = ChangeColumns(rows).fact("_seq")[0].as_py()
@@ -114,16 +114,16 @@ class SinkCommits:
                 yield Hole(error, what.seq)
 
 
-def _groups(contents: SegmentContents) -> list[_Group]:
+def _groups(contents: SegmentContents) -> list[_CommitGroup]:
     """The parts of a segment in groups with consecutive commits; the last one has all commits after it, too."""
-    groups: list[_Group] = []
+    groups: list[_CommitGroup] = []
     for part in sorted(contents.parts, key=lambda part: part.first_seq):
         if groups and part.first_seq <= groups[-1].last_seq:
             groups[-1].parts.append(part)
             groups[-1].last_seq = max(groups[-1].last_seq, part.last_seq)
         else:
-            groups.append(_Group(part.last_seq, [part]))
+            groups.append(_CommitGroup(part.last_seq, [part]))
     last = contents.first_seq + contents.transactions - 1
     if groups:
         groups[-1].last_seq = last
-    return groups or [_Group(last, [])]
+    return groups or [_CommitGroup(last, [])]

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.changes.lines import LineColumn
-from strata_cdc.changes.texts import Constants, Digits, Listed, Moments
+from strata_cdc.changes.texts import Constants, Digits, ListedTexts, Moments
 from strata_cdc.streams.transactions import MANY, StreamTransactions
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def texts_of_transactions(
         return TransactionTexts(source, seqs, transactions.count_statements(rows), _gtids(batch, rows), moments, tokens)
     each = [transactions[seq] for seq in seqs.tolist()]
     statements = np.array([transaction.statements for transaction in each], np.int64)
-    gtids = Listed([b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each])
-    times = Listed([time_text(transaction.record.committed_at).encode() for transaction in each])
+    gtids = ListedTexts([b'"%b"' % transaction.gtid.encode() if transaction.gtid else b"null" for transaction in each])
+    times = ListedTexts([time_text(transaction.record.committed_at).encode() for transaction in each])
     return TransactionTexts(source, seqs, statements, [LineColumn(gtids)], times, tokens)
 
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from strata_cdc.changes.image_texts import ImageTexts
 from strata_cdc.changes.jsonl import TableLines
-from strata_cdc.changes.lines import Composed, LineColumn, Lines, Same, in_few_digits, joined
-from strata_cdc.changes.texts import Digits, Listed
+from strata_cdc.changes.lines import ComposedTexts, ConstantPart, LineColumn, Lines, in_few_digits, joined
+from strata_cdc.changes.texts import Digits, ListedTexts
 from strata_cdc.changes.token_texts import TokenEnds
 from strata_cdc.position.ordinals import AFTER_ALL
 from strata_cdc.streams.decoding import row_ordinals, row_seqs
@@ -74,7 +74,7 @@ class _Framing(Struct, frozen=True):
 
     def front(self, *token: LineColumn) -> list[LinePart]:
         """The columns that come before a line."""
-        return [Same(self.id), *token, Same(b"\ndata: ")] if self.id else []
+        return [ConstantPart(self.id), *token, ConstantPart(b"\ndata: ")] if self.id else []
 
 
 _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
@@ -84,8 +84,8 @@ _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 class _RowFrame(Struct, frozen=True, eq=False):
     """What is before and after the images in the lines of rows: one text for each transaction."""
 
-    opening: Composed
-    closing: Composed
+    opening: ComposedTexts
+    closing: ComposedTexts
 
 
 class Writing:
@@ -163,7 +163,7 @@ def _texts_of(span: StreamBatch) -> TransactionTexts:
 
 
 def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
-    lines = Listed([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
+    lines = ListedTexts([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
     seqs, numbers = zip(*((ddl.transaction.record.seq, ddl.number) for ddl in span.ddl), strict=True)
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
@@ -171,19 +171,19 @@ def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
 def _row_frame(texts: TransactionTexts, end: bytes) -> _RowFrame:
     count, more_keys = len(texts.seqs), texts.tokens.more_keys
     opening: list[LinePart] = [
-        Same(b'{"gtid":'),
+        ConstantPart(b'{"gtid":'),
         *texts.gtids,
-        Same(b',"seq":'),
+        ConstantPart(b',"seq":'),
         LineColumn(Digits(texts.seqs)),
     ]
     closing: list[LinePart] = [
-        Same(b'"'),
+        ConstantPart(b'"'),
         *([] if more_keys is None else [LineColumn(more_keys)]),
-        Same(b',"committed_at":"'),
+        ConstantPart(b',"committed_at":"'),
         LineColumn(texts.times),
-        Same(end),
+        ConstantPart(end),
     ]
-    return _RowFrame(Composed(opening, count), Composed(closing, count))
+    return _RowFrame(ComposedTexts(opening, count), ComposedTexts(closing, count))
 
 
 def _rows(
@@ -220,15 +220,15 @@ def _commits(seqs: Ints, texts: TransactionTexts, framing: _Framing, end: bytes)
     token = LineColumn(texts.tokens.after, chosen)
     columns = [
         *framing.front(token),
-        Same(b'{"token":"'),
+        ConstantPart(b'{"token":"'),
         token,
-        Same(b'"'),
+        ConstantPart(b'"'),
         *([] if more_keys is None else [LineColumn(more_keys, chosen)]),
-        Same(b',"commit":true,"gtid":'),
+        ConstantPart(b',"commit":true,"gtid":'),
         *texts.gtids_of(chosen),
-        Same(b',"committed_at":"'),
+        ConstantPart(b',"committed_at":"'),
         LineColumn(texts.times, chosen),
-        Same(end),
+        ConstantPart(end),
     ]
     return Lines(seqs, np.full(len(seqs), AFTER_ALL), columns)
 
@@ -260,7 +260,7 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
-    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Listed(lines))])
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(ListedTexts(lines))])
 
 
 def _ddl_line(ddl: Ddl) -> bytes:

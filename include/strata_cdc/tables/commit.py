@@ -90,7 +90,7 @@ def publish(
         AlreadyRunningError: The interval is part of a longer one by now; nothing is committed.
         LakeUnavailableError: The storage does not answer, or other publishers always came first.
     """
-    work = _Publication(output, lake, source, table, interval, tuple(staged), known, span, {}, {}, {})
+    work = _IntervalPublication(output, lake, source, table, interval, tuple(staged), known, span, {}, {}, {})
     return committed(work.attempt, source, table, interval)
 
 
@@ -129,7 +129,7 @@ def committed(attempt: Callable[[], _Found], source: str, table: TableName, inte
     )
 
 
-class _Publication(Struct, frozen=True):
+class _IntervalPublication(Struct, frozen=True):
     """The publication of one interval of one table; it holds nothing that a failed attempt would have to undo."""
 
     output: Output

@@ -72,11 +72,11 @@ def with_made_values(source: ViewSource, tables: Mapping[str, TableWithValues]) 
     return replace(source, branches=tuple(branches))
 
 
-def _wanted(source: ViewSource) -> Iterator[_Gathered]:
+def _wanted(source: ViewSource) -> Iterator[_DistinctValues]:
     for branch in source.branches:
         for at, (column, column_source) in enumerate(zip(source.columns, branch.column_sources, strict=True)):
             if column_source.physical and (column_source.by_text or not all(map(is_whole, column_source.steps))):
-                yield _Gathered(branch, at, column_source, with_before=column.is_key or column_source.in_key)
+                yield _DistinctValues(branch, at, column_source, with_before=column.is_key or column_source.in_key)
 
 
 def _unused(tables: Mapping[str, TableWithValues]) -> str:
@@ -88,7 +88,7 @@ def _unused(tables: Mapping[str, TableWithValues]) -> str:
     return prefix
 
 
-def _gather(table: TableWithValues, wanted: Sequence[_Gathered], removed_until: int) -> None:
+def _gather(table: TableWithValues, wanted: Sequence[_DistinctValues], removed_until: int) -> None:
     if not wanted:
         return
     columns = {name for gathered in wanted for name in gathered.column_source.physical}
@@ -100,7 +100,7 @@ def _gather(table: TableWithValues, wanted: Sequence[_Gathered], removed_until: 
             gathered.examine(left)
 
 
-class _Gathered:
+class _DistinctValues:
     """The different values of one column, in rows of some versions."""
 
     def __init__(self, branch: Branch, at: int, column_source: ColumnSource, *, with_before: bool) -> None:
@@ -111,7 +111,7 @@ class _Gathered:
         )
         self._keys: pa.Array = pa.array([], _SEPARATE)
         """Keys of the values that were examined and that SQL may not have."""
-        self._values: list[_Converted] = []
+        self._values: list[_ReplacedValues] = []
 
     def examine(self, rows: pa.Table) -> None:
         """Examines more rows."""
@@ -156,7 +156,7 @@ class _Gathered:
             self._keys = pa.concat_arrays([self._keys, keys.take(pa.array(np.concatenate(looked_at)))])
 
 
-class _Converted(Struct, frozen=True):
+class _ReplacedValues(Struct, frozen=True):
     """Values that SQL may not have, and what they are now."""
 
     before: pa.Array
@@ -169,7 +169,7 @@ class _Converted(Struct, frozen=True):
 
 def _converted_in_parts(
     rows: pa.Table, column_source: ColumnSource, begin: int = 0
-) -> Iterator[tuple[slice, _Converted | None]]:
+) -> Iterator[tuple[slice, _ReplacedValues | None]]:
     """Everything that can be converted, in parts as large as possible; None for a single value that is refused."""
     if not len(rows):
         return
@@ -185,7 +185,7 @@ def _converted_in_parts(
     yield from _converted_in_parts(rows[half:], column_source, begin + half)
 
 
-def _converted(rows: pa.Table, column_source: ColumnSource) -> _Converted:
+def _converted(rows: pa.Table, column_source: ColumnSource) -> _ReplacedValues:
     """Values as mirrors convert them, without those that SQL certainly has.
 
     Args:
@@ -204,7 +204,9 @@ def _converted(rows: pa.Table, column_source: ColumnSource) -> _Converted:
     after = values.combine_chunks()
     kept = np.flatnonzero(~is_sure & after.is_valid().to_numpy(zero_copy_only=False))
     at = pa.array(kept)
-    return _Converted(rows["lookups"].combine_chunks().take(at), after.take(at), texts.combine_chunks().take(at), kept)
+    return _ReplacedValues(
+        rows["lookups"].combine_chunks().take(at), after.take(at), texts.combine_chunks().take(at), kept
+    )
 
 
 # Different values -------------------------------------------------------------------------------

@@ -110,7 +110,9 @@ def merge_files(
         if all(begin == start for begin in former.values()):
             return None
         try:
-            return _Merge(source, table, table_url(lake, source, table), (start, end), former, limits).commit(opened)
+            return _MergeAttempt(source, table, table_url(lake, source, table), (start, end), former, limits).commit(
+                opened
+            )
         except (StrataError, OutputError, OSError):
             now = open_changes(lake, source, table, known, output)
             if now is None or inside(now) == former:
@@ -125,7 +127,7 @@ def merge_files(
     return committed(attempt, source, table, start)
 
 
-class _Merge:
+class _MergeAttempt:
     """One attempt to merge some files."""
 
     def __init__(

@@ -49,7 +49,7 @@ def rename_columns(content: bytes, names: Mapping[str, str]) -> tuple[Any, ...]:
     footer = memoryview(content)[begin:end]
     parts: list[Any] = []
     at = 0
-    for text, new in sorted(_exchanges(_Reader(footer).struct(), names), key=lambda pair: pair[0].start):
+    for text, new in sorted(_exchanges(_ThriftReader(footer).struct(), names), key=lambda pair: pair[0].start):
         parts += [footer[at : text.start], _varint(len(new)), new]
         at = text.end
     renamed = b"".join((*parts, footer[at:]))
@@ -120,7 +120,7 @@ def _renamed_arrow_schema(value: bytes, names: Mapping[str, str]) -> bytes:
     return base64.b64encode(renamed.serialize().to_pybytes())
 
 
-class _Reader:
+class _ThriftReader:
     """Reads values of the compact protocol: structs as field id -> value, texts with their positions."""
 
     def __init__(self, data: memoryview) -> None:

@@ -48,7 +48,7 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
             date.
     """
     scheme = held.partitioning
-    columns = [_Column.from_rows(rows, definition, name, scheme) for name in scheme.columns]
+    columns = [_ComparableColumn.from_rows(rows, definition, name, scheme) for name in scheme.columns]
     wanted = {fold_name(name) for name in held.names}
     inside = np.zeros(rows.num_rows, bool)
     for at, partition in enumerate(scheme.partitions):
@@ -62,14 +62,16 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
     return inside
 
 
-class _Column:
+class _ComparableColumn:
     """A column's values as numbers or texts that compare in the same way as on the server."""
 
     def __init__(self, values: Any, nulls: NDArray[np.bool_], literal: Callable[[BorderValue], Any]) -> None:
         self.values, self.nulls, self._literal = values, nulls, literal
 
     @classmethod
-    def from_rows(cls, rows: pa.Table, definition: TableDefinition, name: str, scheme: Partitioning) -> _Column:
+    def from_rows(
+        cls, rows: pa.Table, definition: TableDefinition, name: str, scheme: Partitioning
+    ) -> _ComparableColumn:
         column = next((known for known in definition.columns if fold_name(known.name) == fold_name(name)), None)
         if column is None:
             raise ReadAgainError(f"the partitions are by a column {name} that the table has not")
@@ -102,7 +104,7 @@ class _Column:
         return is_equal
 
 
-def _is_below(columns: Sequence[_Column], bounds: tuple[BorderValue, ...]) -> NDArray[np.bool_]:
+def _is_below(columns: Sequence[_ComparableColumn], bounds: tuple[BorderValue, ...]) -> NDArray[np.bool_]:
     """Compares by the first column in which a row and the bound differ; MAXVALUE ends the comparison."""
     is_below = columns[0].below(bounds[0])
     if len(bounds) == 1 or bounds[0] is None:
@@ -110,7 +112,7 @@ def _is_below(columns: Sequence[_Column], bounds: tuple[BorderValue, ...]) -> ND
     return is_below | (columns[0].equal(bounds[0]) & _is_below(columns[1:], bounds[1:]))
 
 
-def _is_listed(columns: Sequence[_Column], partition: Partition) -> NDArray[np.bool_]:
+def _is_listed(columns: Sequence[_ComparableColumn], partition: Partition) -> NDArray[np.bool_]:
     is_listed = np.zeros(len(columns[0].nulls), bool)
     for values in partition.values:
         is_listed |= np.logical_and.reduce([column.equal(value) for column, value in zip(columns, values, strict=True)])

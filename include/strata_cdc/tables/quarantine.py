@@ -43,13 +43,13 @@ class Reason(Struct, Generic[Verdict], frozen=True):
     format: int = FORMAT
 
 
-class _FormerFile(FormerFile, frozen=True, kw_only=True):
+class _FormerQuarantinedFile(FormerFile, frozen=True, kw_only=True):
     digest: str = ""
     """Empty if it was not stored; `read_pinned` refuses such a file, because it may have other bytes."""
 
 
 class _FormerReason(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=True):
-    files: tuple[_FormerFile, ...]
+    files: tuple[_FormerQuarantinedFile, ...]
 
 
 class QuarantineFolder(Struct, frozen=True):

@@ -27,7 +27,7 @@ def same_rows(some: Sequence[pq.ParquetFile], others: Sequence[pq.ParquetFile]) 
     """
     if sum(file.metadata.num_rows for file in some) != sum(file.metadata.num_rows for file in others):
         return False
-    left, right = _Rows(some), _Rows(others)
+    left, right = _UncomparedRows(some), _UncomparedRows(others)
     while True:
         count = min(left.fill(), right.fill())
         if not count:
@@ -36,7 +36,7 @@ def same_rows(some: Sequence[pq.ParquetFile], others: Sequence[pq.ParquetFile]) 
             return False
 
 
-class _Rows:
+class _UncomparedRows:
     """Rows of one side that are still to be compared."""
 
     def __init__(self, files: Sequence[pq.ParquetFile]) -> None:

@@ -104,7 +104,7 @@ class FormerFile(StagedFile, frozen=True):
         return StagedFile(**asdict(self) | {"stats": pack_statistics(msgspec.json.decode(self.stats))})
 
 
-class _Key(Struct, frozen=True, order=True):
+class _FileKey(Struct, frozen=True, order=True):
     """Rows with the same key share a file."""
 
     table: TableName
@@ -142,9 +142,9 @@ class ChangeWriter:
         self._staging, self._limits, self._changes = staging, limits, changes
         self._interval = interval
         self._slice_key = _short(content_digest(slice_key.encode()))
-        self._open: dict[_Key, HeldFile] = {}
+        self._open: dict[_FileKey, HeldFile] = {}
         self._files_of: dict[TableName, int] = {}
-        self._reasons: dict[_Key, str] = {}
+        self._reasons: dict[_FileKey, str] = {}
         self._staged: list[StagedFile] = []
         self._own = _OwnColumns(source, interval)
 
@@ -154,7 +154,7 @@ class ChangeWriter:
         Raises:
             LakeUnavailableError: The storage does not take a file that became full.
         """
-        self._add(_Key(change.table, change.version_id or 0), change.batch)
+        self._add(_FileKey(change.table, change.version_id or 0), change.batch)
 
     def quarantine(self, quarantined: QuarantinedRows) -> None:
         """Takes rows that must not be published; they get separate files, which have the reason.
@@ -164,11 +164,11 @@ class ChangeWriter:
         """
         # Rows of the same table with the same fault are in one file; its reason has the position of the first row.
         fault = f"{type(quarantined.error).__name__}: {quarantined.error.message}"
-        key = _Key(quarantined.table, quarantined.version_id or 0, fault)
+        key = _FileKey(quarantined.table, quarantined.version_id or 0, fault)
         self._reasons.setdefault(key, msgspec.json.encode(quarantined.error.facts()).decode())
         self._add(key, quarantined.rows)
 
-    def _add(self, key: _Key, batch: pa.RecordBatch) -> None:
+    def _add(self, key: _FileKey, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         file = self._open.get(key)
@@ -197,7 +197,7 @@ class ChangeWriter:
     ) -> None:
         self._open.clear()
 
-    def _finish(self, key: _Key, file: HeldFile) -> None:
+    def _finish(self, key: _FileKey, file: HeldFile) -> None:
         table = key.table
         content = file.finish()
         ordinal = self._files_of.get(table, 0)
@@ -227,7 +227,7 @@ class ChangeWriter:
             )
         )
 
-    def _url(self, key: _Key, name: str) -> str:
+    def _url(self, key: _FileKey, name: str) -> str:
         if self._changes is None or key in self._reasons:
             return f"{staged_folder(self._staging, self._interval, key.table)}/{name}"
         return f"{self._changes}/{table_folder(key.table)}/{data_path(self._interval, name)}"

@@ -103,7 +103,7 @@ class _CanalReader:
         lines = self._parsed(_NULL.sub(b'":"' + mark.replace(b"\\", rb"\\") + b'"', content), mark)
         op = self._checked_operations(lines)
         null = mark.decode().encode().decode("unicode_escape")
-        images = _Images(self._values, self._schema, self._definition, null, op)
+        images = _CanalImages(self._values, self._schema, self._definition, null, op)
         ts, key = pc.struct_field(lines["_tidb"], "commitTs"), pc.struct_field(lines["_tidb"], "rowkey")
         after, before, missing, invalid = images.parse_images(lines)
         numbers = pa.array(np.arange(self.next_row, self.next_row + len(ts)))
@@ -193,7 +193,7 @@ def _lines_schema(definition: TableDefinition) -> pa.Schema:
     )
 
 
-class _Images(Struct, frozen=True):
+class _CanalImages(Struct, frozen=True):
     """Makes the images of the lines of a block."""
 
     values: list[ColumnValues]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.port import Decoded, SchemaChange
+    from strata_cdc.changes.port import DecodedItem, SchemaChange
     from strata_cdc.position.commit_ts import CommitStep
     from strata_cdc.ticdc.windows import CommitWindow
 
@@ -120,7 +120,7 @@ class SinkChanges(Struct, frozen=True):
     def open(self) -> None:
         """There is nothing to fetch: a window has its rows."""
 
-    def rows(self) -> Iterator[Decoded]:
+    def rows(self) -> Iterator[DecodedItem]:
         """Their rows, table by table."""
         yield from self.window.rows
         yield Watermark(self.window.next_seq, self.is_last)

@@ -133,7 +133,7 @@ class _CsvReader:
         texts = (column.slice(0, count) for column in columns[self.form.before_values :])
         converted = [converted_texts(*pair) for pair in zip(self._values, texts, strict=True)]
         numbers = np.arange(self.next_row, self.next_row + count)
-        images = _Images(ops[:count], ts.slice(0, count), numbers, converted, self._schema, self._definition)
+        images = _CsvImages(ops[:count], ts.slice(0, count), numbers, converted, self._schema, self._definition)
         batch = images.paired(is_pair[:count]) if is_pair[:count].any() else images.plain()
         self.next_row += count
         return batch
@@ -176,7 +176,7 @@ class _CsvReader:
             raise BadRowError(pc.index(wrong, value=True).as_py() + 1, f"it is no change of {self._table}")
 
 
-class _Images(Struct, frozen=True):
+class _CsvImages(Struct, frozen=True):
     """The records of a block, and what becomes rows of them."""
 
     ops: Any

@@ -33,7 +33,7 @@ _BRACKETS: Final = re.compile(rb"(?m)^\(|\)[,;]\r?$")
 _COLUMN: Final = re.compile(rb"`((?:[^`]|``)+)`")
 
 
-class Records(Struct, frozen=True):
+class CsvRecords(Struct, frozen=True):
     """Rows that Arrow's CSV reader can read, and how texts are written back."""
 
     content: bytes
@@ -44,7 +44,7 @@ class Records(Struct, frozen=True):
     """What stands for which bytes, in the order in which it is replaced."""
 
 
-class _Marks(Struct, frozen=True):
+class _CsvMarks(Struct, frozen=True):
     quote: bytes
     separator: bytes
     null: bytes
@@ -70,7 +70,7 @@ class _Marks(Struct, frozen=True):
         )
 
 
-def records_of(file: ExportFile, form: ExportForm, table: TableName, names: Sequence[str]) -> Iterator[Records]:
+def records_of(file: ExportFile, form: ExportForm, table: TableName, names: Sequence[str]) -> Iterator[CsvRecords]:
     """The rows of a file, in blocks.
 
     Args:
@@ -93,8 +93,8 @@ def records_of(file: ExportFile, form: ExportForm, table: TableName, names: Sequ
         raise DamagedFileError("the file has no rows", file=file.path, remedy=COPY_REMEDY)
 
 
-def _of_csv(file: ExportFile, names: Sequence[str]) -> Iterator[Records]:
-    marks: _Marks | None = None
+def _of_csv(file: ExportFile, names: Sequence[str]) -> Iterator[CsvRecords]:
+    marks: _CsvMarks | None = None
     for block in file.blocks():
         _refuse_cut(file, block)
         if marks is None:
@@ -110,13 +110,13 @@ def _refuse_cut(file: ExportFile, block: bytes) -> None:
         raise DamagedFileError("the file ends in the middle of a row", file=file.path, remedy=COPY_REMEDY)
 
 
-def _csv_marks(file: ExportFile, header: bytes, names: list[bytes]) -> _Marks:
+def _csv_marks(file: ExportFile, header: bytes, names: list[bytes]) -> _CsvMarks:
     quote = header[:1]
     if not quote or _NO_QUOTE.match(quote):
         raise BadData(
             "the file has no header with quoted names, which shows its form", file=file.path, remedy=HOW_TO_EXPORT
         )
-    marks = _Marks(quote, b",", b"\\N", {b"0": b"\0", b"n": b"\n", b"r": b"\r", quote: quote})
+    marks = _CsvMarks(quote, b",", b"\\N", {b"0": b"\0", b"n": b"\n", b"r": b"\r", quote: quote})
     written = [quote + name.replace(b"\\", b"\\\\").replace(quote, b"\\" + quote) + quote for name in names]
     separator_end = header.find(written[1], len(written[0])) if len(written) > 1 else len(written[0]) + 1
     separator = header[len(written[0]) : separator_end] if len(written) > 1 else b","
@@ -129,10 +129,10 @@ def _csv_marks(file: ExportFile, header: bytes, names: list[bytes]) -> _Marks:
         )
     if not _SEPARATOR.fullmatch(separator) or quote in separator:
         raise BadData(f"the separator {separator!r} is like a part of values", file=file.path, remedy=HOW_TO_EXPORT)
-    return _Marks(quote, separator, marks.null, marks.escapes)
+    return _CsvMarks(quote, separator, marks.null, marks.escapes)
 
 
-_SQL: Final = _Marks(
+_SQL: Final = _CsvMarks(
     b"'",
     b",",
     b"NULL",
@@ -141,7 +141,7 @@ _SQL: Final = _Marks(
 )
 
 
-def _of_sql(file: ExportFile, table: TableName, names: Sequence[str]) -> Iterator[Records]:
+def _of_sql(file: ExportFile, table: TableName, names: Sequence[str]) -> Iterator[CsvRecords]:
     last = b""
     for block in file.blocks():
         _refuse_cut(file, block)
@@ -178,7 +178,7 @@ def _without_brackets(content: bytes) -> bytes:
     return _BRACKETS.sub(b"", content)
 
 
-def _records(content: bytes, marks: _Marks) -> Records:
+def _records(content: bytes, marks: _CsvMarks) -> CsvRecords:
     """A block for Arrow's reader.
 
     Raises:
@@ -205,7 +205,7 @@ def _records(content: bytes, marks: _Marks) -> Records:
         content = content.replace(marks.separator, control)
         restore.insert(0, (control, marks.separator))
         separator = control
-    return Records(content, separator.decode(), marks.quote.decode(), marks.null.decode(), _texts(restore))
+    return CsvRecords(content, separator.decode(), marks.quote.decode(), marks.null.decode(), _texts(restore))
 
 
 def _texts(pairs: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:

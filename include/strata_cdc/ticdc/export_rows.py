@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
     from strata_cdc.schema.model.types import ColumnType
     from strata_cdc.ticdc.export_folder import ExportedTable, ExportFile
-    from strata_cdc.ticdc.export_form import Records
+    from strata_cdc.ticdc.export_form import CsvRecords
 
 _BYTES: Final = frozenset({Family.BYTES, Family.BLOB})
 _ROW: Final = re.compile(r"Row #(\d+)")
@@ -73,12 +73,12 @@ def _rows_of(
         ) from error
 
 
-def _converted(records: Records, definition: TableDefinition, values: list[ColumnValues]) -> list[ConvertedTexts]:
+def _converted(records: CsvRecords, definition: TableDefinition, values: list[ColumnValues]) -> list[ConvertedTexts]:
     columns = _parsed(records, definition, values)
     return [converted_texts(value, column) for value, column in zip(values, columns, strict=True)]
 
 
-def _parsed(records: Records, definition: TableDefinition, values: list[ColumnValues]) -> list[pa.Array]:
+def _parsed(records: CsvRecords, definition: TableDefinition, values: list[ColumnValues]) -> list[pa.Array]:
     names = [str(at) for at in range(len(values))]
     options = csv.ParseOptions(
         delimiter=records.separator, quote_char=records.quote, double_quote=False, ignore_empty_lines=False
@@ -97,7 +97,7 @@ def _parsed(records: Records, definition: TableDefinition, values: list[ColumnVa
     return [_restored(column.combine_chunks(), records) for column in table.columns]
 
 
-def _restored(column: pa.Array, records: Records) -> pa.Array:
+def _restored(column: pa.Array, records: CsvRecords) -> pa.Array:
     if pa.types.is_string(column.type):
         for written, meant in records.restore:
             column = pc.replace_substring(column, written, meant)

@@ -35,7 +35,7 @@ _MOST_REQUESTED: Final = 100
 """Files of a directory that are requested by their names, because no listing has them."""
 
 
-class _Metadata(Struct, frozen=True):
+class _SinkMetadata(Struct, frozen=True):
     checkpoint_ts: int = msgspec.field(name="checkpoint-ts")
 
 
@@ -168,7 +168,7 @@ def _checkpoint(root: str) -> int:
         inside = f"; these folders in it are: {', '.join(below[:_MOST_NAMED])}" if below else ""
         raise Usage(f"{root} is no folder of a TiCDC storage sink{inside}", remedy=_NO_SINK)
     try:
-        return msgspec.json.decode(content, type=_Metadata).checkpoint_ts
+        return msgspec.json.decode(content, type=_SinkMetadata).checkpoint_ts
     except msgspec.DecodeError as error:
         raise Usage(f"{root} is no folder of a TiCDC storage sink: {METADATA}: {error}", remedy=_NO_SINK) from error
 

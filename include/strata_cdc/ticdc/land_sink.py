@@ -104,7 +104,7 @@ def land_sink(
             try:
                 if repair_landing(folder, sink.look, ROWS):
                     LandedStream.open(sink.lake, sink.source).require_whole()
-                report = _Landing(sink, folder, wanted, notes).run()
+                report = _SinkLanding(sink, folder, wanted, notes).run()
             except AlreadyRunningError:
                 raise  # the state is that of the other landing
             except StrataError as error:
@@ -149,7 +149,7 @@ def landed_until(stream: LandedStream) -> int:
     return time_of(end) + 1 if end else 0
 
 
-class _Published(Struct):
+class _PublishedSegments(Struct):
     """The segments that one landing has published."""
 
     names: list[str] = field(default_factory=list)
@@ -157,7 +157,7 @@ class _Published(Struct):
     transactions: int = 0
 
 
-class _Landing:
+class _SinkLanding:
     """One landing."""
 
     def __init__(
@@ -186,7 +186,7 @@ class _Landing:
             sets_keyless_aside=True,
         )
         self._end_ts, self._last = self._before.end_ts, self._before.last
-        self._published = _Published()
+        self._published = _PublishedSegments()
         self._written = dict(self._reader.versions())
         self._crossed = Counter[tuple[str, str, str]]()
         self._newest = {(last.table, last.kind, last.quadrant): last for last in self._before.counts.newest}

@@ -71,7 +71,7 @@ class LandedSchemaChange(Struct, frozen=True, omit_defaults=True):
     kind: str = ""
 
 
-class Unlogged(Struct, frozen=True):
+class UnloggedValues(Struct, frozen=True):
     """Values that the sink may lack, though users wrote them."""
 
     seq: int
@@ -168,7 +168,7 @@ class SegmentContents(Struct, frozen=True):
     parts: tuple[LandedPart, ...] = ()
     definitions: tuple[str, ...] = ()
     schema: tuple[LandedSchemaChange, ...] = ()
-    unlogged: tuple[Unlogged, ...] = ()
+    unlogged: tuple[UnloggedValues, ...] = ()
     crossed: tuple[CrossedRows, ...] = ()
     before: CommitStep = CommitStep(0)
     """The last commit before its first one."""

@@ -180,7 +180,7 @@ class Translation(Struct, frozen=True):
             raise NotExactError("a DDL changed the order of the columns, and the rows do not show which they have")
         for source, target, ddl in self._steps(self.valid):
             treatment = TREATMENTS[ddl.kind][0 if ddl is target else 1]
-            step = _Step(source, target, ddl, treatment)
+            step = _CrossedDdl(source, target, ddl, treatment)
             try:
                 rows = step.apply(rows, dropped)
             except NotExactError as error:
@@ -208,7 +208,7 @@ def _order(row: Location) -> tuple[int, str, int]:
     return row.commit_ts or 0, row.file or "", row.offset or 0
 
 
-class _Step(Struct, frozen=True):
+class _CrossedDdl(Struct, frozen=True):
     """A DDL that rows are brought over."""
 
     source: SinkVersion

@@ -28,7 +28,7 @@ from strata_cdc.ticdc.landed_rows import (
     LandedSchemaChange,
     LandedSteps,
     SegmentContents,
-    Unlogged,
+    UnloggedValues,
     encode_contents,
     encode_part,
     encode_steps,
@@ -139,7 +139,7 @@ class SegmentWriter:
         self._definitions: dict[str, int] = {}
         self._parts: list[LandedPart] = []
         self._schema: list[LandedSchemaChange] = []
-        self._unlogged: list[Unlogged] = []
+        self._unlogged: list[UnloggedValues] = []
         self._crossed: list[CrossedRows] = []
 
     @property
@@ -324,6 +324,6 @@ def _at(change: LandedSchemaChange, offset: int) -> LandedSchemaChange:
     )
 
 
-def _unlogged(hole: Hole, offset: int) -> Unlogged:
+def _unlogged(hole: Hole, offset: int) -> UnloggedValues:
     database, _, table = (hole.error.table or "").partition(".")
-    return Unlogged(hole.seq, offset, database, table, hole.error.facts())
+    return UnloggedValues(hole.seq, offset, database, table, hole.error.facts())

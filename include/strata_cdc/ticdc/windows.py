@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.port import Decoded
+    from strata_cdc.changes.port import DecodedItem
     from strata_cdc.errors import StrataError
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.ticdc.csv_form import CsvSettings
@@ -72,7 +72,7 @@ class CommitWindow(Struct, frozen=True):
     steps: tuple[CommitStep, ...]
     """What there is, in order; each has an ordinal."""
     ddl: tuple[SchemaChange, ...]
-    rows: tuple[Decoded, ...]
+    rows: tuple[DecodedItem, ...]
     """The rows, table by table, and what may be missing."""
     end_ts: int
     """Everything with smaller timestamps is in this window or in earlier ones."""
@@ -82,7 +82,7 @@ class CommitWindow(Struct, frozen=True):
         """The ordinal after the last step."""
         return self.first_seq + len(self.steps)
 
-    def decoded(self) -> Iterator[Decoded]:
+    def decoded(self) -> Iterator[DecodedItem]:
         """The rows, and that there are no more of the window."""
         yield from self.rows
         yield Watermark(self.next_seq)

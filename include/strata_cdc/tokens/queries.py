@@ -160,19 +160,19 @@ def _chosen(token: Token, source: str | None) -> SourcePosition:
     return positions[0]
 
 
-class _State(NamedTuple):
+class _SessionState(NamedTuple):
     """The state of the session and of its server."""
 
     isolation: str
     server: VisibleState
 
 
-def _state(connection: Connection) -> _State:
+def _state(connection: Connection) -> _SessionState:
     def rows(statement: str) -> Sequence[Sequence[Any]]:
         return _rows(connection, statement)
 
     [[isolation]] = rows(f"SELECT {ISOLATION}")
-    return _State(as_text(isolation), read_visible_state(rows))
+    return _SessionState(as_text(isolation), read_visible_state(rows))
 
 
 def _source_position(
@@ -182,7 +182,7 @@ def _source_position(
 
 
 def _source_position_of(
-    state: _State, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
+    state: _SessionState, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
 ) -> SourcePosition:
     server = state.server
     if server.gtid_mode in ("ON", "ON_PERMISSIVE"):

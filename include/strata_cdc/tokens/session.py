@@ -24,10 +24,10 @@ _STATE_CHANGED: Final = 0x4000
 """SERVER_SESSION_STATE_CHANGED of an OK packet's status: the changes follow its text."""
 _GTIDS: Final = 3
 """SESSION_TRACK_GTIDS."""
-_TRACKED: WeakKeyDictionary[Any, _Tracked] = WeakKeyDictionary()
+_TRACKED: WeakKeyDictionary[Any, _ReportedState] = WeakKeyDictionary()
 
 
-class _Tracked(Struct):
+class _ReportedState(Struct):
     """What the server has reported to a connection."""
 
     thread_id: int
@@ -73,7 +73,7 @@ def remember(connection: Connection) -> bool:
         return False
     _run(connection, "SET SESSION session_track_gtids = OWN_GTID")
     known = _TRACKED.get(connection)
-    _TRACKED[connection] = _Tracked(connection.thread_id())
+    _TRACKED[connection] = _ReportedState(connection.thread_id())
     if known is None:
         _listen(connection)
     return True

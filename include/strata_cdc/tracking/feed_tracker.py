@@ -13,7 +13,7 @@ from strata_cdc.binlog.events.model import GtidEvent
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.salvage import describe
 from strata_cdc.binlog.sources.file_start import FileStart
-from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
+from strata_cdc.binlog.sources.port import FileEnd, LostBytes, Transactions
 from strata_cdc.errors import StrataError
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.tracker.stream import QuietRun, TrackedStatement, TrackedTransaction
@@ -54,7 +54,7 @@ def take_item(tracker: Tracker, item: Item) -> None:
         tracker.begin_file(item)
     elif isinstance(item, Transactions):
         _take_transactions(tracker, item)
-    elif isinstance(item, Lost):
+    elif isinstance(item, LostBytes):
         tracker.track(_damaged(tracker, item))
     elif isinstance(item, FileEnd):
         tracker.end_file(item.end_pos)
@@ -126,7 +126,7 @@ def _ran_first_on(transactions: Transactions, record: TransactionRecord) -> Flav
     return event.ran_first_on if isinstance(event, GtidEvent) else None
 
 
-def _damaged(tracker: Tracker, lost: Lost) -> TrackedTransaction:
+def _damaged(tracker: Tracker, lost: LostBytes) -> TrackedTransaction:
     return TrackedTransaction(
         gtid=lost.damage.gtid,
         binlog_pos=lost.binlog_pos,

@@ -103,7 +103,7 @@ def make_views(
     for name in sorted({change.name for change in past.table_changes}):
         lifetime = lifetime_of(past.table_changes, name) if wanted(name) else None
         if lifetime is not None:
-            table = _Table(lake, source, name, lifetime, past, member)
+            table = _ViewedTable(lake, source, name, lifetime, past, member)
             made += table.views(dialect, through)
     return with_names_of_their_own(made, dialect)
 
@@ -158,7 +158,7 @@ class _StatementsPast(Struct, frozen=True):
     """Statements that changed rows, and were logged as such."""
 
 
-class _Written(Struct, frozen=True):
+class _ChangeViews(Struct, frozen=True):
     """What makes the two views over changes."""
 
     changes: ViewWriter
@@ -169,7 +169,7 @@ class _Written(Struct, frozen=True):
     columns: tuple[ViewColumn, ...]
 
 
-class _Table:
+class _ViewedTable:
     """One table, its change tables and its lifetime."""
 
     def __init__(
@@ -228,7 +228,9 @@ class _Table:
             self._name, ViewKind.NOW, statements, (f"{note}: make it anew after {again}",), columns, (view.sql(),)
         )
 
-    def _rows_of_changes(self, written: _Written, dialect: Dialect, through: Through, why_not: str | None) -> MadeView:
+    def _rows_of_changes(
+        self, written: _ChangeViews, dialect: Dialect, through: Through, why_not: str | None
+    ) -> MadeView:
         refusal = self._refusal()
         if refusal is not None:
             return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
@@ -289,7 +291,7 @@ class _Table:
 
     # What views are made of ---------------------------------------------------------------------
 
-    def _writer(self, dialect: Dialect, through: Through) -> _Written | None:
+    def _writer(self, dialect: Dialect, through: Through) -> _ChangeViews | None:
         """None if nothing is published."""
         if not self._tables:
             return None
@@ -311,7 +313,7 @@ class _Table:
             max((removal.seq for removal in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
-        return _Written(ViewWriter(dialect, source), source, preludes, columns)
+        return _ChangeViews(ViewWriter(dialect, source), source, preludes, columns)
 
     def _fields(self) -> dict[TableName, Sequence[pa.Field]]:
         return {name: table.columns for name, table in self._tables.items()}

@@ -9,7 +9,7 @@ import pymysql
 import pytest
 
 from strata_cdc.past.undo.choice import Choice
-from strata_cdc.past.undo.steps import Columns, Direction
+from strata_cdc.past.undo.steps import ColumnChoice, Direction
 from tests.mariadb_server import FAMILIES
 from tests.past.random_types import KEYS, WIDER, RandomRows
 from tests.past.undo.undo_world import SESSION, UndoWorld, fresh
@@ -66,7 +66,7 @@ def test_rows_are_as_before_and_then_as_after(
     world.publish()
     if random.random() < 0.5:
         world.update()
-    columns = random.choice(list(Columns)) if image == "FULL" else Columns.CHANGED
+    columns = random.choice(list(ColumnChoice)) if image == "FULL" else ColumnChoice.CHANGED
     if begin == end:
         return  # every statement broke a key
     choice = Choice(gtids=world.between(begin, end))

@@ -19,7 +19,7 @@ from strata_cdc.mirrors.dump.dump_table import DumpSettings
 from strata_cdc.mirrors.dump.dump_tables import dump_tables
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import json_lines
-from strata_cdc.past.undo.steps import Columns, Direction
+from strata_cdc.past.undo.steps import ColumnChoice, Direction
 from strata_cdc.past.undo.undo import ChangeScript
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tracking.track_schema import track_landed
@@ -68,7 +68,7 @@ def test_the_whole_row_is_set_only_if_nobody_has_changed_it(world: UndoWorld) ->
     gtids = world.changed("UPDATE t SET a = 'x'")
     world.changed("UPDATE t SET c = 99 WHERE id = 1")
     world.publish()
-    script, report = world.script(Choice(gtids=gtids), columns=Columns.ROW)
+    script, report = world.script(Choice(gtids=gtids), columns=ColumnChoice.ROW)
     assert [one.conflict.column for one in report.conflicts] == ["c"]
     world.execute(script)
     assert world.rows("t", "a") == [("three",), ("two",), ("x",)]

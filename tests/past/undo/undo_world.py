@@ -10,7 +10,7 @@ from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import opening, script_lines
-from strata_cdc.past.undo.steps import Columns, Direction
+from strata_cdc.past.undo.steps import ColumnChoice, Direction
 from strata_cdc.past.undo.undo import ChangeScript, UndoLimits
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.tracking.track_schema import track_landed
@@ -72,7 +72,7 @@ class UndoWorld(PastWorld):
         self,
         choice: Choice,
         direction: Direction = Direction.UNDO,
-        columns: Columns = Columns.CHANGED,
+        columns: ColumnChoice = ColumnChoice.CHANGED,
         limits: UndoLimits = FEW,
     ) -> tuple[str, UndoReport]:
         """A script and what is in it."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Settings
     from strata_cdc.serve.around import AirflowTask
-    from strata_cdc.serve.run_page import Planned
+    from strata_cdc.serve.run_page import PlannedByAirflow
 
 PREFIX: Final = "/strata"
 DATA_DOCS: Final = "../strata-docs"
@@ -28,7 +28,7 @@ _PLAN: Final = "plan"
 """The task that plans, in a group or in none; its return value names the run."""
 
 
-class _Page:
+class _PageApplication:
     """The application, made when the first request comes: every process of Airflow loads its plugins, and only one
     serves pages. If it cannot be made, nothing is answered: there is no page without Airflow's access check."""
 
@@ -46,11 +46,11 @@ class _Page:
         from airflow.api_fastapi.core_api.security import requires_access_view
 
         from strata_cdc.serve.app import make_app
-        from strata_cdc.serve.around import Around
+        from strata_cdc.serve.around import PageHost
         from strata_cdc.serve.numbers import Numbers
         from strata_cdc.serve.sources import Sources
 
-        around = Around(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS, asks_for_rows=True)
+        around = PageHost(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS, asks_for_rows=True)
         return make_app(Sources(_settings), requires_access_view(AccessView.PLUGINS), _now, around)
 
 
@@ -82,14 +82,14 @@ def _find_connection(name: str) -> str | None:
         return None
 
 
-def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned] | None:
+def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[PlannedByAirflow] | None:
     """The planned runs of a run of Airflow, source by source, or for the source of one mapped task."""
     from airflow.models.dagrun import DagRun
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    from strata_cdc.serve.run_page import Planned
+    from strata_cdc.serve.run_page import PlannedByAirflow
 
     this_run = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     planned = select(XComModel.value).where(
@@ -105,7 +105,7 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
             return None
         values = session.scalars(planned.order_by(XComModel.map_index)).all()
     # A DAG of a user may have a task of his own of that name.
-    return [Planned(value["source"], value["run"]) for value in values if _is_plan(value)]
+    return [PlannedByAirflow(value["source"], value["run"]) for value in values if _is_plan(value)]
 
 
 def _plans(task_id: Any) -> Any:
@@ -145,7 +145,7 @@ class SchemaHistoryPlugin(AirflowPlugin):
     """The plugin that Airflow loads."""
 
     name = "strata_schema_history"
-    fastapi_apps = [{"app": _Page(), "url_prefix": PREFIX, "name": "Strata: schema history"}]  # noqa: RUF012 - Airflow's own form
+    fastapi_apps = [{"app": _PageApplication(), "url_prefix": PREFIX, "name": "Strata: schema history"}]  # noqa: RUF012 - Airflow's own form
     external_views = [  # noqa: RUF012  see above
         {
             "name": "Schema history",

@@ -48,7 +48,7 @@ _OF_THREAD = _OfThread()
 """For what is inflated in one call: nothing else in the thread can use it meanwhile."""
 
 
-class _Field(IntEnum):
+class _PayloadField(IntEnum):
     END = 0
     PAYLOAD_BYTES = 1
     COMPRESSION = 2
@@ -84,19 +84,19 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
     """
     cursor = ByteCursor(body)
     fields: dict[int, int] = {}
-    while (field := cursor.lenenc()) != _Field.END:
+    while (field := cursor.lenenc()) != _PayloadField.END:
         # A field that a later server added is skipped: its length comes before it.
         fields[field] = ByteCursor(value).lenenc() if (value := cursor.next_bytes(cursor.lenenc())) else 0
-    if not {_Field.PAYLOAD_BYTES, _Field.COMPRESSION} <= fields.keys():
+    if not {_PayloadField.PAYLOAD_BYTES, _PayloadField.COMPRESSION} <= fields.keys():
         raise CorruptEventError("a compressed transaction does not say how long it is, or how it is packed")
-    packed = fields[_Field.COMPRESSION]
+    packed = fields[_PayloadField.COMPRESSION]
     if packed not in _COMPRESSIONS:
         raise UnsupportedEventError(f"compression {packed} of a transaction is not known")
-    size = fields[_Field.PAYLOAD_BYTES]
+    size = fields[_PayloadField.PAYLOAD_BYTES]
     return PayloadHeader(
         PayloadCompression(packed),
         size,
-        fields.get(_Field.UNCOMPRESSED_BYTES, size if packed == PayloadCompression.NONE else 0),
+        fields.get(_PayloadField.UNCOMPRESSED_BYTES, size if packed == PayloadCompression.NONE else 0),
         cursor.at,
     )
 

@@ -39,7 +39,7 @@ _GAP_BYTES: Final = 64 << 10
 """Bytes between two extents that are read along: a request more would take longer."""
 
 
-class _Chunk(Struct, eq=False):
+class _RequestedBytes(Struct, eq=False):
     """Bytes of one request."""
 
     begin: int
@@ -72,8 +72,8 @@ class RangedBytes:
         self._requests = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ranges")
         os.ftruncate(self._file.fileno(), self._object.size)
         self._write(0, head)
-        first = _Chunk(0, len(head), -1, self._requests.submit(lambda: None))
-        self._order: list[_Chunk] = []
+        first = _RequestedBytes(0, len(head), -1, self._requests.submit(lambda: None))
+        self._order: list[_RequestedBytes] = []
         self._by_offset = [first]
         self.expect(extents)
         self._request(0)
@@ -91,7 +91,7 @@ class RangedBytes:
         for begin, end in _joined(extents, 0, self._object.size):
             for part in list(self._missing(begin, end)):
                 for low, high in _chunks([part]):
-                    chunk = _Chunk(low, high, len(self._order))
+                    chunk = _RequestedBytes(low, high, len(self._order))
                     self._order.append(chunk)
                     insort(self._by_offset, chunk, key=_BEGIN)
         require_room(tempfile.gettempdir(), sum(chunk.end - chunk.begin for chunk in self._order[first:]))
@@ -128,7 +128,7 @@ class RangedBytes:
             if chunk.end <= at:
                 # These bytes were in no extent: what is in force before a split point, for example.
                 following = self._by_offset[after].begin if after < len(self._by_offset) else self._object.size
-                chunk = _Chunk(at, min(max(end, at + LEAST_BYTES), following), -1)
+                chunk = _RequestedBytes(at, min(max(end, at + LEAST_BYTES), following), -1)
                 insort(self._by_offset, chunk, key=_BEGIN)
                 chunk.arriving = self._requests.submit(self._fetch, chunk)
             elif chunk.number >= 0:
@@ -143,7 +143,7 @@ class RangedBytes:
             if chunk.arriving is None:
                 chunk.arriving = self._requests.submit(self._fetch, chunk)
 
-    def _fetch(self, chunk: _Chunk) -> None:
+    def _fetch(self, chunk: _RequestedBytes) -> None:
         self._write(chunk.begin, self._object.read_range(chunk.begin, chunk.end))
 
     def _write(self, at: int, content: memoryview) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata_cdc.binlog.events.model import XaMark
-    from strata_cdc.binlog.events.xa import Undecided
+    from strata_cdc.binlog.events.xa import UndecidedTransactions
     from strata_cdc.position.executed import ExecutedBuilder
     from strata_cdc.position.port import Executed
 
@@ -164,7 +164,7 @@ class TransactionBatch(Struct, frozen=True):
                     offset=int(self.positions[row]),
                 )
 
-    def decide(self, undecided: Undecided) -> None:
+    def decide(self, undecided: UndecidedTransactions) -> None:
         """Adds its XA steps to the undecided transactions."""
         for row, mark in self.marks:
             is_empty = mark.step is XaStep.PREPARE and not self.record(row).has_changes

@@ -42,7 +42,7 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, last: int | Non
     Raises:
         CorruptEventError: An event is damaged.
     """
-    walk, statements = _Walk(binlog.format), dict[int, Texts]()
+    walk, statements = _StatementWalk(binlog.format), dict[int, Texts]()
     buffer = binlog.buffer
     end = min(end, len(buffer))
     if last is not None:
@@ -64,7 +64,7 @@ def statements_of_rows(binlog: BinlogFile, begin: int, end: int, last: int | Non
 
 
 def _inside(binlog: BinlogFile, position: int, length: int) -> Texts:
-    walk, texts = _Walk(binlog.format), dict[bytes | None, None]()
+    walk, texts = _StatementWalk(binlog.format), dict[bytes | None, None]()
     for chunk in read_payload(binlog.buffer, position, length, binlog.format):
         begin = 0
         while begin < len(chunk.buffer):
@@ -77,7 +77,7 @@ def _inside(binlog: BinlogFile, position: int, length: int) -> Texts:
     return tuple(texts)
 
 
-class _Walk:
+class _StatementWalk:
     """The statement of each row event, over consecutive events."""
 
     def __init__(self, form: FormatDescription) -> None:

@@ -25,7 +25,7 @@ _TAGGED_SETS = 1
 """Format byte of a PREVIOUS_GTIDS with tags (8.3.0, sql/rpl_gtid_set.cc, `Gtid_format`)."""
 
 
-class _Field(IntEnum):
+class _GtidField(IntEnum):
     """Fields of TAGGED_GTID (8.3.0, libs/mysql/binlog/event/control_events.h, `Gtid_event::define_fields`)."""
 
     FLAGS = 0
@@ -88,32 +88,32 @@ def _parse_tagged(cursor: ByteCursor) -> GtidEvent:
     cursor.varint()
     cursor.varint()
     uuid, tag = b"", ""
-    numbers = dict.fromkeys(_Field, 0)
+    numbers = dict.fromkeys(_GtidField, 0)
     original: int | None = None
     # After these come original version and commit group ticket, and whatever a later server adds.
-    while cursor.left() and (number := cursor.varint()) <= _Field.IMMEDIATE_VERSION:
-        field = _Field(number)
-        if field == _Field.UUID:
+    while cursor.left() and (number := cursor.varint()) <= _GtidField.IMMEDIATE_VERSION:
+        field = _GtidField(number)
+        if field == _GtidField.UUID:
             uuid = bytes(cursor.varint() & 0xFF for _ in range(16))
-        elif field == _Field.TAG:
+        elif field == _GtidField.TAG:
             tag = cursor.text(cursor.varint())
-        elif field in (_Field.GNO, _Field.LAST_COMMITTED, _Field.SEQUENCE_NUMBER):
+        elif field in (_GtidField.GNO, _GtidField.LAST_COMMITTED, _GtidField.SEQUENCE_NUMBER):
             numbers[field] = cursor.signed_varint()
-        elif field == _Field.ORIGINAL_COMMIT:
+        elif field == _GtidField.ORIGINAL_COMMIT:
             original = cursor.varint()
         else:
             numbers[field] = cursor.varint()
     if len(uuid) != 16:
         raise CorruptEventError("a tagged GTID has no UUID")
-    immediate = numbers[_Field.IMMEDIATE_COMMIT]
+    immediate = numbers[_GtidField.IMMEDIATE_COMMIT]
     return GtidEvent(
-        Gtid(Sid(_uuid_text(uuid), tag), _checked(numbers[_Field.GNO])),
-        last_committed=numbers[_Field.LAST_COMMITTED],
-        sequence_number=numbers[_Field.SEQUENCE_NUMBER],
+        Gtid(Sid(_uuid_text(uuid), tag), _checked(numbers[_GtidField.GNO])),
+        last_committed=numbers[_GtidField.LAST_COMMITTED],
+        sequence_number=numbers[_GtidField.SEQUENCE_NUMBER],
         immediate_commit_timestamp=immediate,
         original_commit_timestamp=immediate if original is None else original,
-        transaction_length=numbers[_Field.TRANSACTION_LENGTH],
-        ran_first_on=_flavour(numbers[_Field.IMMEDIATE_VERSION] & 0x7FFFFFFF),
+        transaction_length=numbers[_GtidField.TRANSACTION_LENGTH],
+        ran_first_on=_flavour(numbers[_GtidField.IMMEDIATE_VERSION] & 0x7FFFFFFF),
     )
 
 

@@ -18,7 +18,7 @@ from strata_cdc.arrow_columns import from_lists, from_numbers, to_numbers, to_te
 from strata_cdc.binlog.events.batch import TransactionBatch, add_gtids
 from strata_cdc.binlog.events.model import XaMark
 from strata_cdc.binlog.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
-from strata_cdc.binlog.events.xa import Prepared  # noqa: TC001  msgspec asks for it when it decodes
+from strata_cdc.binlog.events.xa import PreparedTransaction  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.errors import DamagedFileError, DamagedIndexError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
@@ -103,7 +103,7 @@ class SegmentSummary(Struct, frozen=True):
     """GTID set of all that the stream had executed after it."""
     resume: str = Resume.GTID
     """How a landing continues after it."""
-    prepared: tuple[Prepared, ...] | None = None
+    prepared: tuple[PreparedTransaction, ...] | None = None
     """XA transactions that are prepared and undecided after it; None if that is not known yet (forms before 4)."""
     uncounted: tuple[tuple[str, str], ...] = ()
     """Tables of which the index has the number of row events instead of that of rows, as `TransactionBatch.uncounted`.

@@ -21,7 +21,7 @@ from strata_cdc.binlog.events.soundness import count_right
 from strata_cdc.binlog.events.undone_rows import Savepoints, Undo, has_undone_rows, undo_statements
 from strata_cdc.binlog.events.xa import mark_of
 from strata_cdc.binlog.kernels import status as codes
-from strata_cdc.binlog.kernels.layout import Form, Known
+from strata_cdc.binlog.kernels.layout import Form, IndexMemory
 from strata_cdc.binlog.kernels.transactions import close_transaction, group_events
 from strata_cdc.binlog.kernels.words import Request, State, Word
 from strata_cdc.errors import CorruptEventError, StrataError
@@ -185,7 +185,9 @@ class TransactionScanner:
         buffers.reserve(stop - first)
         events, at = index.events(first, stop), 0
         while True:
-            known = Known(servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths)
+            known = IndexMemory(
+                servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths
+            )
             self._state.keys = servers.count
             status, at = group_events(buffer, events, at, form, known, buffers.notes())
             if status == codes.DONE:

@@ -24,7 +24,7 @@ _COUNTED = {Vendor.MYSQL: _CHARACTERS, Vendor.MARIADB: _CHARACTERS | {FieldType.
 """The codes of the columns that the lists of charsets count: MariaDB counts geometries, with the charset binary."""
 
 
-class _Field(IntEnum):
+class _MetadataField(IntEnum):
     """Types of optional metadata (libs/mysql/binlog/event/rows_event.h, `Optional_metadata_field_type`)."""
 
     SIGNEDNESS = 1
@@ -190,7 +190,7 @@ def _read_optional(cursor: ByteCursor, types: tuple[int, ...]) -> _Optional:
 
 def _read_field(optional: _Optional, field: int, value: ByteCursor, types: tuple[int, ...]) -> None:
     if field in _READERS:
-        name, read = _READERS[_Field(field)]
+        name, read = _READERS[_MetadataField(field)]
         setattr(optional, name, read(value, len(types)))
 
 
@@ -260,19 +260,19 @@ def _collations(optional: _Optional, types: tuple[int, ...], counted: frozenset[
     return tuple(collations)
 
 
-_READERS: dict[_Field, tuple[str, Callable[[ByteCursor, int], Any]]] = {
-    _Field.SIGNEDNESS: ("signs", lambda value, _: value.rest()),
-    _Field.DEFAULT_CHARSET: ("charsets", lambda value, _: _default_charset(value)),
-    _Field.COLUMN_CHARSET: ("charsets", lambda value, _: _Charsets(each=_numbers(value))),
-    _Field.MEMBER_DEFAULT_CHARSET: ("member_charsets", lambda value, _: _default_charset(value)),
-    _Field.MEMBER_COLUMN_CHARSET: ("member_charsets", lambda value, _: _Charsets(each=_numbers(value))),
-    _Field.COLUMN_NAME: ("names", _names),
-    _Field.SET_MEMBERS: ("sets", lambda value, _: _members(value)),
-    _Field.ENUM_MEMBERS: ("enums", lambda value, _: _members(value)),
-    _Field.GEOMETRY_TYPE: ("geometry_types", lambda value, _: tuple(_numbers(value))),
-    _Field.SIMPLE_PRIMARY_KEY: ("primary_key", lambda value, count: _key(_numbers(value), count)),
-    _Field.PRIMARY_KEY_WITH_PREFIX: ("primary_key", lambda value, count: _key(_numbers(value)[::2], count)),
-    _Field.VISIBILITY: ("visible", lambda value, count: _bits(value.rest(), count)),
-    _Field.VECTOR_DIMENSIONS: ("vector_dimensions", lambda value, _: tuple(_numbers(value))),
+_READERS: dict[_MetadataField, tuple[str, Callable[[ByteCursor, int], Any]]] = {
+    _MetadataField.SIGNEDNESS: ("signs", lambda value, _: value.rest()),
+    _MetadataField.DEFAULT_CHARSET: ("charsets", lambda value, _: _default_charset(value)),
+    _MetadataField.COLUMN_CHARSET: ("charsets", lambda value, _: _Charsets(each=_numbers(value))),
+    _MetadataField.MEMBER_DEFAULT_CHARSET: ("member_charsets", lambda value, _: _default_charset(value)),
+    _MetadataField.MEMBER_COLUMN_CHARSET: ("member_charsets", lambda value, _: _Charsets(each=_numbers(value))),
+    _MetadataField.COLUMN_NAME: ("names", _names),
+    _MetadataField.SET_MEMBERS: ("sets", lambda value, _: _members(value)),
+    _MetadataField.ENUM_MEMBERS: ("enums", lambda value, _: _members(value)),
+    _MetadataField.GEOMETRY_TYPE: ("geometry_types", lambda value, _: tuple(_numbers(value))),
+    _MetadataField.SIMPLE_PRIMARY_KEY: ("primary_key", lambda value, count: _key(_numbers(value), count)),
+    _MetadataField.PRIMARY_KEY_WITH_PREFIX: ("primary_key", lambda value, count: _key(_numbers(value)[::2], count)),
+    _MetadataField.VISIBILITY: ("visible", lambda value, count: _bits(value.rest(), count)),
+    _MetadataField.VECTOR_DIMENSIONS: ("vector_dimensions", lambda value, _: tuple(_numbers(value))),
 }
 """For each field its meaning, and how it is read; the number is of columns."""

@@ -20,7 +20,7 @@ _DECISION: Final = re.compile(rf"XA (COMMIT|ROLLBACK) {_PART},{_PART},(\d+)", re
 _OTHER: Final = re.compile(r"XA (COMMIT|ROLLBACK)\b(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 
 
-class Prepared(Struct, frozen=True, omit_defaults=True):
+class PreparedTransaction(Struct, frozen=True, omit_defaults=True):
     """A prepared transaction that is neither committed nor rolled back."""
 
     seq: int
@@ -29,14 +29,14 @@ class Prepared(Struct, frozen=True, omit_defaults=True):
     """Whether it is known to have neither rows nor statements, so that its decision changes nothing."""
 
 
-class Undecided:
+class UndecidedTransactions:
     """The prepared transactions that are undecided at one point of a stream; each mark advances it."""
 
-    def __init__(self, prepared: Iterable[Prepared] = ()) -> None:
+    def __init__(self, prepared: Iterable[PreparedTransaction] = ()) -> None:
         self._prepared = {transaction.xid: transaction for transaction in prepared}
 
     def apply(self, seq: int, mark: XaMark, *, is_empty: bool = False) -> int | None:
-        """Applies the mark of the transaction `seq`; `is_empty` as of `Prepared`.
+        """Applies the mark of the transaction `seq`; `is_empty` as of `PreparedTransaction`.
 
         Returns:
             Ordinal of the prepared transaction that it ends; None if there is none. If a transaction with
@@ -45,14 +45,14 @@ class Undecided:
         """
         ended = self._prepared.pop(mark.xid, None)
         if mark.step is XaStep.PREPARE:
-            self._prepared[mark.xid] = Prepared(seq, mark.xid, is_empty)
+            self._prepared[mark.xid] = PreparedTransaction(seq, mark.xid, is_empty)
         return None if ended is None else ended.seq
 
     def holds(self, xid: str) -> bool:
         """Whether one with this XID is undecided."""
         return xid in self._prepared
 
-    def prepared(self) -> tuple[Prepared, ...]:
+    def prepared(self) -> tuple[PreparedTransaction, ...]:
         """The undecided transactions, in stream order."""
         return tuple(sorted(self._prepared.values(), key=lambda transaction: transaction.seq))
 

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Written(NamedTuple):
+class _WrittenKernel(NamedTuple):
     """A kernel as it is written, and the object that its module has instead."""
 
     function: Callable[..., Any]
@@ -25,7 +25,7 @@ class _Written(NamedTuple):
     shown: Callable[..., Any]
 
 
-_written: list[_Written] = []
+_written: list[_WrittenKernel] = []
 _compiled: dict[str, Any] = {}
 _lock = RLock()
 
@@ -66,7 +66,7 @@ def _machine_code(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
         return cast("Callable[P, R]", compiled(function, inline=inline))
     name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
     shown = _LINKED.get(name) or _compiled_when_called(name)
-    _written.append(_Written(function, inline, shown))
+    _written.append(_WrittenKernel(function, inline, shown))
     return shown
 
 

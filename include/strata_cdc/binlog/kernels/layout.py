@@ -55,7 +55,7 @@ class IndexState(Record):
     """Belongs to the open transaction, like the next one."""
     first_statement: Int
     keys: Int
-    """How many rows of `Known.keys` are in use."""
+    """How many rows of `IndexMemory.keys` are in use."""
 
 
 class Transaction(Record):
@@ -107,9 +107,9 @@ class KnownMap(Record):
     """A TABLE_MAP that the index has seen; one more row has the end of the bytes and widths of the last one."""
 
     body: Int
-    """Where its bytes start in `Known.bodies`, without table id and flags."""
+    """Where its bytes start in `IndexMemory.bodies`, without table id and flags."""
     widths: Int
-    """Where its widths start in `Known.widths`."""
+    """Where its widths start in `IndexMemory.widths`."""
     table: Int
     """Number of its table."""
     json_columns: Int
@@ -130,7 +130,7 @@ class Form(NamedTuple):
     """Bytes of the post-header by event type; -1 if the file's format lists none."""
 
 
-class Known(NamedTuple):
+class IndexMemory(NamedTuple):
     """What the index has seen so far, kept by `binlog/events/registry.py`."""
 
     keys: ByteRows

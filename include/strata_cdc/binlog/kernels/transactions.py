@@ -29,7 +29,16 @@ from strata_cdc.binlog.kernels.words import FAULT_SHIFT, Fault, Request, State, 
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes, Int, Ints
-    from strata_cdc.binlog.kernels.layout import Entry, Events, Form, IndexState, Known, Notes, OpenMap, Transaction
+    from strata_cdc.binlog.kernels.layout import (
+        Entry,
+        Events,
+        Form,
+        IndexMemory,
+        IndexState,
+        Notes,
+        OpenMap,
+        Transaction,
+    )
     from strata_cdc.binlog.kernels.records import Records
 
 
@@ -71,7 +80,7 @@ def close_transaction(transactions: Records[Transaction], states: Records[IndexS
 
 
 @part
-def _open(buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, known: Known, notes: Notes) -> Int:
+def _open(buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, known: IndexMemory, notes: Notes) -> Int:
     """Opens a transaction with the event at `position`; DONE, NEW_SERVER or BAD_GTID."""
     state, key = notes.state[0], notes.key
     if word not in (Word.GTID, Word.GROUP):
@@ -160,7 +169,7 @@ def _entry_of(table: Int, entries: Records[Entry], state: IndexState) -> Int:
 
 
 @part
-def _take_table_map(buf: Bytes, position: Int, end: Int, post_header: Int, known: Known, notes: Notes) -> Int:
+def _take_table_map(buf: Bytes, position: Int, end: Int, post_header: Int, known: IndexMemory, notes: Notes) -> Int:
     """Puts a TABLE_MAP in force; DONE, NEW_TABLE_MAP or BAD_TABLE_MAP."""
     state, maps = notes.state[0], notes.maps
     body = position + HEADER_BYTES
@@ -183,7 +192,7 @@ def _take_table_map(buf: Bytes, position: Int, end: Int, post_header: Int, known
 
 
 @part
-def _take_rows(buf: Bytes, position: Int, end: Int, post_header: Int, known: Known, notes: Notes) -> Int:
+def _take_rows(buf: Bytes, position: Int, end: Int, post_header: Int, known: IndexMemory, notes: Notes) -> Int:
     """Counts the rows of an event; DONE, BAD_ROWS or NO_TABLE_MAP."""
     state, maps, entries, table_maps = notes.state[0], notes.maps, notes.entries, known.table_maps
     kind, body = np.int64(buf[position + 4]), position + HEADER_BYTES
@@ -218,7 +227,9 @@ def _take_rows(buf: Bytes, position: Int, end: Int, post_header: Int, known: Kno
 
 
 @kernel
-def group_events(buf: Bytes, events: Events, first: Int, form: Form, known: Known, notes: Notes) -> tuple[Int, Int]:
+def group_events(
+    buf: Bytes, events: Events, first: Int, form: Form, known: IndexMemory, notes: Notes
+) -> tuple[Int, Int]:
     """Walks over events from number `first` on; its notes are kept from call to call.
 
     Args:

@@ -19,7 +19,7 @@ from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.salvage import find_whole_transactions
 from strata_cdc.binlog.events.transactions import BATCH_EVENTS, scan_transactions
 from strata_cdc.binlog.sources.file_start import FileStart
-from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
+from strata_cdc.binlog.sources.port import FileEnd, LostBytes, Transactions
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder
@@ -52,7 +52,7 @@ class FileSource:
 
         Args:
             paths: Sorted by their numbers if they differ only in these.
-            skip_corrupt: Continues after damage, which is yielded as `Lost`.
+            skip_corrupt: Continues after damage, which is yielded as `LostBytes`.
             progress: Called with a file's name, how many of its bytes are done, and its size.
             batch_events: As `scan_transactions` takes it.
         """
@@ -98,7 +98,7 @@ class FileSource:
                 yield Transactions(batch, lambda: binlog, partial(chain_of, binlog, int(batch.begins[0])))
                 self._tell(binlog.name, int(batch.ends[-1]), size)
             if span and span.damage:
-                yield Lost(span.damage, span.damage.begin + shift, span.damage.end + shift)
+                yield LostBytes(span.damage, span.damage.begin + shift, span.damage.end + shift)
         yield FileEnd(size + shift)
         self._tell(binlog.name, size, size)
 

@@ -24,7 +24,7 @@ from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.protocol.replication import Control, EventBytes
 from strata_cdc.binlog.protocol.server_files import server_file_name
 from strata_cdc.binlog.sources.file_start import FileStart
-from strata_cdc.binlog.sources.port import FileEnd, Transactions, Waiting
+from strata_cdc.binlog.sources.port import FileEnd, NothingNew, Transactions
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import require_room
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -77,11 +77,11 @@ class LiveSource:
         self._items, self._uuid, self._memory_bytes = items, server_uuid, memory_bytes
         self._executed = ExecutedBuilder(executed)
         self._binlog_file, self._offset = "", _FIRST_OFFSET
-        self._open: _OpenFile | None = None
+        self._open: _NewestFile | None = None
         self._seq, self._clock = after_seq, CommitClock(clock)
 
     def read_items(self) -> Iterator[Item]:
-        """As `ChangeSource.read_items`; if the server sends nothing, or a part of a transaction, `Waiting`.
+        """As `ChangeSource.read_items`; if the server sends nothing, or a part of a transaction, `NothingNew`.
 
         Raises:
             UnsupportedEventError: A number of MariaDB was set back.
@@ -93,7 +93,7 @@ class LiveSource:
                 elif isinstance(item, EventBytes) and self._open is not None:
                     yield from self._take(self._open, item.data)
                 else:
-                    yield Waiting()
+                    yield NothingNew()
             yield from self._end(None)
         finally:
             if self._open is not None:
@@ -108,7 +108,7 @@ class LiveSource:
         elif kind == EventType.FORMAT_DESCRIPTION:
             yield from self._end(None)
             form = parse_format_description(event[HEADER_BYTES:])
-            self._open = _OpenFile(
+            self._open = _NewestFile(
                 self._binlog_file, self._offset, form, self._seq + 1, self._clock, self._memory_bytes
             )
             written = int.from_bytes(event[:4], "little")
@@ -123,9 +123,11 @@ class LiveSource:
                 restarted=any(event[_CREATED_AT : _CREATED_AT + 4]),
             )
         elif kind in EXECUTED_LISTS and event[_LOG_POSITION] != bytes(4):
-            yield Waiting(BinlogPosition.from_offset(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
+            yield NothingNew(
+                BinlogPosition.from_offset(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little"))
+            )
 
-    def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
+    def _take(self, file: _NewestFile, data: memoryview) -> Iterator[Item]:
         count = 0
         for whole in file.feed(data):
             whole.batch.refuse_step_back(self._executed, self._binlog_file)
@@ -133,7 +135,7 @@ class LiveSource:
             self._seq, count = whole.batch.last_seq, count + 1
             yield whole
         if not count:
-            yield Waiting()
+            yield NothingNew()
 
     def _end(self, low: int | None) -> Iterator[Item]:
         """The open file ends before an offset of which the header has the low 32 bits."""
@@ -143,7 +145,7 @@ class LiveSource:
             yield FileEnd(end if low is None else end + ((low - end) & 0xFFFFFFFF))
 
 
-class _OpenFile:
+class _NewestFile:
     """A file of the server as it arrives: the bytes after the last transaction that was yielded."""
 
     def __init__(
@@ -161,7 +163,7 @@ class _OpenFile:
         """Where the last transaction that was yielded ends; before the first one, at most where that begins."""
         self._chain = arriving_chain(form, None)
         """Offset before the bytes that are kept."""
-        self._kept = _Kept(memory_bytes)
+        self._kept = _GrowingBytes(memory_bytes)
         self._scanned = 0
         self._scanner = self._scan_from(first_seq)
 
@@ -213,11 +215,11 @@ class _OpenFile:
                 at = index.next
             self._scanner = self._scan_from(self._scanner.next_seq)
         self._kept.close()
-        self._kept, self._scanned = _Kept(self._memory_bytes), 0
+        self._kept, self._scanned = _GrowingBytes(self._memory_bytes), 0
         self._kept.append(buffer[cut:].data)
 
 
-class _Kept:
+class _GrowingBytes:
     """Bytes that grow; arrays returned earlier do not change."""
 
     def __init__(self, memory_bytes: int) -> None:

@@ -65,7 +65,7 @@ class Transactions(Struct, frozen=True):
         yield from table_maps(self.bytes(), record)
 
 
-class Lost(Struct, frozen=True):
+class LostBytes(Struct, frozen=True):
     """Bytes that cannot be read, in order; a source yields them only if it is to continue after damage."""
 
     damage: Damage
@@ -74,7 +74,7 @@ class Lost(Struct, frozen=True):
     end_pos: int
 
 
-class Waiting(Struct, frozen=True):
+class NothingNew(Struct, frozen=True):
     """Nothing complete has arrived for now; only from a live server."""
 
     after_head: BinlogPosition | None = None
@@ -88,7 +88,7 @@ class FileEnd(Struct, frozen=True):
     """Its end in the server's file."""
 
 
-Item = FileStart | Transactions | Lost | Waiting | FileEnd
+Item = FileStart | Transactions | LostBytes | NothingNew | FileEnd
 
 
 class ChangeSource(Protocol):

@@ -81,7 +81,7 @@ class GatherWide(Struct, frozen=True):
         return array_of(self.type, cells, out)
 
 
-class _Form(Struct, frozen=True):
+class _ColumnForm(Struct, frozen=True):
     form: int
     size: int
     codes: frozenset[int]
@@ -118,104 +118,104 @@ _KERNELS = {1: (numbers.gather_1, 0x80), 2: (numbers.gather_2, 0x8000), 4: (numb
 _DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64}
 
 
-def _integer(kind: ColumnType, _: Column) -> _Form:
+def _integer(kind: ColumnType, _: Column) -> _ColumnForm:
     code, target = kind.kind.facts.code, arrow_type_of(kind)
     size = _SIZES[code]
     if size == 8:
         gather: Gather = GatherUnsigned(target, 8) if target == UNSIGNED_BIGINT else GatherLongs(target)
-        return _Form(FIXED, size, frozenset({code}), gather)
+        return _ColumnForm(FIXED, size, frozenset({code}), gather)
     kernel, sign = _KERNELS[size]
     gather = GatherIntegers(target, kernel, 0 if kind.unsigned else sign, _DTYPES[target])
-    return _Form(FIXED, size, frozenset({code}), gather)
+    return _ColumnForm(FIXED, size, frozenset({code}), gather)
 
 
-def _decimal(kind: ColumnType, _: Column) -> _Form:
+def _decimal(kind: ColumnType, _: Column) -> _ColumnForm:
     codes = frozenset({FieldType.NEWDECIMAL})
     if (kind.length or 10) > MOST_DIGITS:
-        return _Form(DIGITS, 0, codes, GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
-    return _Form(DECIMAL, kind.decimals or 0, codes, GatherWide(arrow_type_of(kind)))
+        return _ColumnForm(DIGITS, 0, codes, GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
+    return _ColumnForm(DECIMAL, kind.decimals or 0, codes, GatherWide(arrow_type_of(kind)))
 
 
-def _float(kind: ColumnType, _: Column) -> _Form:
+def _float(kind: ColumnType, _: Column) -> _ColumnForm:
     gather = GatherIntegers(arrow_type_of(kind), numbers.gather_4, 0x80000000, np.int32)
-    return _Form(FIXED, 4, frozenset({FieldType.FLOAT}), gather)
+    return _ColumnForm(FIXED, 4, frozenset({FieldType.FLOAT}), gather)
 
 
-def _double(kind: ColumnType, _: Column) -> _Form:
-    return _Form(FIXED, 8, frozenset({FieldType.DOUBLE}), GatherLongs(arrow_type_of(kind)))
+def _double(kind: ColumnType, _: Column) -> _ColumnForm:
+    return _ColumnForm(FIXED, 8, frozenset({FieldType.DOUBLE}), GatherLongs(arrow_type_of(kind)))
 
 
-def _bits(kind: ColumnType, _: Column) -> _Form:
+def _bits(kind: ColumnType, _: Column) -> _ColumnForm:
     bits = kind.length or 1
     size = (bits + 7) >> 3
-    return _Form(EXACT, size, frozenset({FieldType.BIT}), GatherBits(arrow_type_of(kind), bits, size))
+    return _ColumnForm(EXACT, size, frozenset({FieldType.BIT}), GatherBits(arrow_type_of(kind), bits, size))
 
 
-def _text(_: ColumnType, column: Column) -> _Form:
+def _text(_: ColumnType, column: Column) -> _ColumnForm:
     charset = column.character_set
     if charset is None:
         raise UnsupportedEventError(f"column {column.name} is text without a charset")
     if charset in UTF8:
-        return _Form(TEXT, 0, _TEXT_CODES, GatherUtf8(_LENGTH_BYTES, charset))
-    return _Form(TEXT, 0, _TEXT_CODES, GatherText(_LENGTH_BYTES, charset, *charset_table(charset)))
+        return _ColumnForm(TEXT, 0, _TEXT_CODES, GatherUtf8(_LENGTH_BYTES, charset))
+    return _ColumnForm(TEXT, 0, _TEXT_CODES, GatherText(_LENGTH_BYTES, charset, *charset_table(charset)))
 
 
-def _bytes(_: ColumnType, __: Column) -> _Form:
-    return _Form(TEXT, 0, _TEXT_CODES, GatherBytes(_LENGTH_BYTES))
+def _bytes(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(TEXT, 0, _TEXT_CODES, GatherBytes(_LENGTH_BYTES))
 
 
-def _padded(kind: ColumnType, _: Column) -> _Form:
-    return _Form(TEXT, 0, _TEXT_CODES, GatherPadded(_LENGTH_BYTES, 1 if kind.length is None else kind.length))
+def _padded(kind: ColumnType, _: Column) -> _ColumnForm:
+    return _ColumnForm(TEXT, 0, _TEXT_CODES, GatherPadded(_LENGTH_BYTES, 1 if kind.length is None else kind.length))
 
 
-def _enum(kind: ColumnType, _: Column) -> _Form:
-    return _Form(FIXED, 8, frozenset({FieldType.LONGLONG}), gather_enum(8, kind.labels))
+def _enum(kind: ColumnType, _: Column) -> _ColumnForm:
+    return _ColumnForm(FIXED, 8, frozenset({FieldType.LONGLONG}), gather_enum(8, kind.labels))
 
 
-def _set(kind: ColumnType, _: Column) -> _Form:
-    return _Form(FIXED, 8, frozenset({FieldType.LONGLONG}), gather_set(8, kind.labels))
+def _set(kind: ColumnType, _: Column) -> _ColumnForm:
+    return _ColumnForm(FIXED, 8, frozenset({FieldType.LONGLONG}), gather_set(8, kind.labels))
 
 
-def _date(_: ColumnType, __: Column) -> _Form:
-    return _Form(DATE, 0, frozenset({FieldType.DATE, FieldType.NEWDATE}), GatherDays())
+def _date(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(DATE, 0, frozenset({FieldType.DATE, FieldType.NEWDATE}), GatherDays())
 
 
-def _datetime(kind: ColumnType, _: Column) -> _Form:
-    return _Form(MOMENT, 0, frozenset({FieldType.DATETIME}), GatherMoments(pa.timestamp("us"), kind.length or 0))
+def _datetime(kind: ColumnType, _: Column) -> _ColumnForm:
+    return _ColumnForm(MOMENT, 0, frozenset({FieldType.DATETIME}), GatherMoments(pa.timestamp("us"), kind.length or 0))
 
 
-def _timestamp(kind: ColumnType, _: Column) -> _Form:
+def _timestamp(kind: ColumnType, _: Column) -> _ColumnForm:
     # The session's time zone is UTC.
-    return _Form(MOMENT, 0, frozenset({FieldType.TIMESTAMP}), GatherMoments(TIMESTAMP_UTC, kind.length or 0))
+    return _ColumnForm(MOMENT, 0, frozenset({FieldType.TIMESTAMP}), GatherMoments(TIMESTAMP_UTC, kind.length or 0))
 
 
-def _time(_: ColumnType, __: Column) -> _Form:
-    return _Form(TIME, 0, frozenset({FieldType.TIME}), GatherLongs(pa.int64()))
+def _time(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(TIME, 0, frozenset({FieldType.TIME}), GatherLongs(pa.int64()))
 
 
-def _year(_: ColumnType, __: Column) -> _Form:
-    return _Form(FIXED, 2, frozenset({FieldType.YEAR}), GatherIntegers(pa.int16(), numbers.gather_2, 0, np.int16))
+def _year(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(FIXED, 2, frozenset({FieldType.YEAR}), GatherIntegers(pa.int16(), numbers.gather_2, 0, np.int16))
 
 
-def _json(_: ColumnType, __: Column) -> _Form:
-    return _Form(TEXT, 0, frozenset({FieldType.JSON}), GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
+def _json(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(TEXT, 0, frozenset({FieldType.JSON}), GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
 
 
-def _as_text(_: ColumnType, __: Column) -> _Form:
-    return _Form(TEXT, 0, frozenset({FieldType.STRING}), GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
+def _as_text(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(TEXT, 0, frozenset({FieldType.STRING}), GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
 
 
-def _vector(_: ColumnType, __: Column) -> _Form:
+def _vector(_: ColumnType, __: Column) -> _ColumnForm:
     # MariaDB sends a VARBINARY.
-    return _Form(TEXT, 0, frozenset({FieldType.VECTOR, FieldType.VAR_STRING}), GatherVector(_LENGTH_BYTES))
+    return _ColumnForm(TEXT, 0, frozenset({FieldType.VECTOR, FieldType.VAR_STRING}), GatherVector(_LENGTH_BYTES))
 
 
-def _geometry(_: ColumnType, __: Column) -> _Form:
-    return _Form(TEXT, 0, frozenset({FieldType.GEOMETRY}), GatherGeometry(_LENGTH_BYTES))
+def _geometry(_: ColumnType, __: Column) -> _ColumnForm:
+    return _ColumnForm(TEXT, 0, frozenset({FieldType.GEOMETRY}), GatherGeometry(_LENGTH_BYTES))
 
 
 _TEXT_CODES: Final = frozenset({FieldType.STRING, FieldType.VAR_STRING, FieldType.BLOB})
-FORMS: Final[dict[TypeKind, Callable[[ColumnType, Column], _Form]]] = {
+FORMS: Final[dict[TypeKind, Callable[[ColumnType, Column], _ColumnForm]]] = {
     **dict.fromkeys(INTEGERS, _integer),
     TypeKind.DECIMAL: _decimal,
     TypeKind.FLOAT: _float,

@@ -77,7 +77,7 @@ def read_condition(text: str, definition: TableDefinition, table: str = "") -> N
         ConditionError: The text is not a condition, or has a construct whose meaning would not be kept; the message has
             line, column and a caret.
     """
-    reader = _Reader(text, definition, table)
+    reader = _ConditionReader(text, definition, table)
     try:
         return reader.read_condition()
     except RecursionError:
@@ -94,14 +94,14 @@ def check_condition(text: str) -> None:
     Raises:
         ConditionError: The text is not an expression of MySQL's SQL.
     """
-    reader = _Reader(text, TableDefinition(), "")
+    reader = _ConditionReader(text, TableDefinition(), "")
     try:
         reader.tree()
     except RecursionError:
         raise reader.too_deep() from None
 
 
-class _Reader:
+class _ConditionReader:
     def __init__(self, text: str, definition: TableDefinition, table: str) -> None:
         self._text = text
         self._definition = definition
@@ -428,15 +428,15 @@ _PARTS: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Literal: frozenset({"this", "is_string"}),
 }
 """By type, which parts are read; where sqlglot has found others, the text means more than is read of it."""
-_CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = {
+_CONDITIONS: Final[dict[type[exp.Expr], Callable[[_ConditionReader, exp.Expr], Node]]] = {
     exp.Paren: lambda reader, node: reader.condition(node.this),
-    exp.And: _Reader.every,
-    exp.Or: _Reader.some,
+    exp.And: _ConditionReader.every,
+    exp.Or: _ConditionReader.some,
     exp.Not: lambda reader, node: Not(reader.condition(node.this)),
-    exp.Between: _Reader.between,
-    exp.In: _Reader.among,
-    exp.Is: _Reader.truth,
-    exp.Like: _Reader.like,
+    exp.Between: _ConditionReader.between,
+    exp.In: _ConditionReader.among,
+    exp.Is: _ConditionReader.truth,
+    exp.Like: _ConditionReader.like,
 }
 
 

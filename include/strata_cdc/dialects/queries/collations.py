@@ -133,7 +133,9 @@ class CollationKey(Struct, frozen=True):
         }
 
     def _table(self, to: str) -> dict[int, int]:
-        return _Known({ord(character): ord(other) for character, other in zip(self.characters or "", to, strict=True)})
+        return _CharacterTable(
+            {ord(character): ord(other) for character, other in zip(self.characters or "", to, strict=True)}
+        )
 
     @property
     def unknown(self) -> str:
@@ -147,7 +149,7 @@ class CollationKey(Struct, frozen=True):
         return f"CASE WHEN NOT regexp_full_match(s, {quoted(pattern)}, 's') THEN {fail} ELSE {key} END"
 
 
-class _Known(dict[int, int]):
+class _CharacterTable(dict[int, int]):
     """A table of characters for `str.translate`, which takes a LookupError for a character that stays."""
 
     def __missing__(self, code: int) -> int:

@@ -126,7 +126,9 @@ class PastQuery:
             QueryError: MySQL's answer is not known here; the message has the position.
         """
         with not_too_deep():
-            return _Translation(schema, QuerySession(folds_names=folds_names)).whole(self._text, connection_collation)
+            return _QueryTranslation(schema, QuerySession(folds_names=folds_names)).whole(
+                self._text, connection_collation
+            )
 
 
 def tables_of_view(view: ViewDefinition, reference: TableReference) -> list[TableReference]:
@@ -143,7 +145,7 @@ def tables_of_view(view: ViewDefinition, reference: TableReference) -> list[Tabl
         return list(dict.fromkeys(_reference_in_view(view, table, reference) for table in tables))
 
 
-class _Translation:
+class _QueryTranslation:
     """The translation of one statement, or of the views in it.
 
     Args:
@@ -234,7 +236,7 @@ class _Translation:
         meanings: Meanings | None = None
         if not view.is_printed:
             first = FirstMeanings(text)
-            then = _Translation(self._schema.when_made(view), self._session, self._within)
+            then = _QueryTranslation(self._schema.when_made(view), self._session, self._within)
             then._query(text, view.collation or "", partial(_reference_in_view, view, reference=reference), first)
             first.keep()
             meanings = KeptMeanings(text)

@@ -128,7 +128,7 @@ class WrittenQuery(Struct, frozen=True):
         return Relation(alias, name, None, tuple((own, value.kind) for own, value in self.columns))
 
 
-class _Item(Struct, frozen=True):
+class _SelectItem(Struct, frozen=True):
     """A column of a SELECT."""
 
     name: str | None
@@ -142,11 +142,11 @@ class _Item(Struct, frozen=True):
         return column_name(self.node) if self.name is None else self.name
 
 
-class _Named(Struct, frozen=True):
+class _WithQuery(Struct, frozen=True):
     """A query of WITH, and those before it, which it can name."""
 
     query: exp.Expr
-    known: Mapping[str, _Named]
+    known: Mapping[str, _WithQuery]
 
 
 class QuerySession:
@@ -185,7 +185,9 @@ class SelectReader:
         self._text, self._table, self._session = text, table, session
         self._collation, self._meanings = connection_collation, meanings or AnyMeaning()
 
-    def query(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named] | None = None) -> WrittenQuery:
+    def query(
+        self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _WithQuery] | None = None
+    ) -> WrittenQuery:
         """A SELECT or UNION, in parentheses or not.
 
         Args:
@@ -206,17 +208,17 @@ class SelectReader:
             return self._select(node, outer, known)
         raise self._text.error(f"{type(node).__name__.upper()} is not translated", node)
 
-    def _with(self, node: exp.Expr) -> dict[str, _Named]:
+    def _with(self, node: exp.Expr) -> dict[str, _WithQuery]:
         clause = node.args.get("with_")
         if clause is None:
             return {}
         if clause.args.get("recursive"):
             raise self._text.error("WITH RECURSIVE is not translated", clause)
-        queries: dict[str, _Named] = {}
+        queries: dict[str, _WithQuery] = {}
         for query in clause.expressions:
             if query.args["alias"].columns:
                 raise self._text.error("names of columns after a name of WITH are not translated", query)
-            queries[fold_name(query.alias)] = _Named(query.this, dict(queries))
+            queries[fold_name(query.alias)] = _WithQuery(query.this, dict(queries))
         return queries
 
     def _only(self, node: exp.Expr, parts: frozenset[str]) -> None:
@@ -229,7 +231,7 @@ class SelectReader:
 
     # UNION --------------------------------------------------------------------------------------
 
-    def _union(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named]) -> WrittenQuery:
+    def _union(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _WithQuery]) -> WrittenQuery:
         self._only(node, _UNION_PARTS)
         left, right = self.query(node.this, outer, known), self.query(node.expression, outer, known)
         if len(left.columns) != len(right.columns):
@@ -297,7 +299,7 @@ class SelectReader:
 
     # SELECT -------------------------------------------------------------------------------------
 
-    def _reader(self, scope: NameScope, known: Mapping[str, _Named] | None = None) -> ExpressionReader:
+    def _reader(self, scope: NameScope, known: Mapping[str, _WithQuery] | None = None) -> ExpressionReader:
         def subquery(node: exp.Expr, outer: NameScope) -> tuple[str, list[QueryValue]]:
             query = self.query(node, outer, known)
             values = [replace(value, sql=f"c{number}", exact=None) for number, (_, value) in enumerate(query.columns)]
@@ -305,7 +307,7 @@ class SelectReader:
 
         return ExpressionReader(self._text, scope, FUNCTIONS, subquery, self._collation)
 
-    def _select(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named]) -> WrittenQuery:
+    def _select(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _WithQuery]) -> WrittenQuery:
         self._only(node, _SELECT_PARTS)
         scope = NameScope(outer, folds_names=self._session.folds_names, meanings=self._meanings)
         rows = self._reader(scope, known)
@@ -355,13 +357,13 @@ class SelectReader:
             raise self._text.error("ANY_VALUE() makes no group of all rows: GROUP BY", node)
         return has_aggregate
 
-    def _item_value(self, item: _Item, reader: ExpressionReader) -> QueryValue:
+    def _item_value(self, item: _SelectItem, reader: ExpressionReader) -> QueryValue:
         if item.column is None or isinstance(reader, GroupedReader):
             return reader.value(item.node)
         return item.column
 
-    def _items(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
-        items: list[_Item] = []
+    def _items(self, node: exp.Expr, scope: NameScope) -> list[_SelectItem]:
+        items: list[_SelectItem] = []
         for item in node.expressions:
             if isinstance(item, exp.Star) and items:
                 raise self._text.error("* is the first of the list, or has its table before it", item)
@@ -369,20 +371,20 @@ class SelectReader:
                 self._only(item.this if isinstance(item, exp.Column) else item, frozenset())
                 items += self._star(item, scope)
             elif isinstance(item, exp.Alias):
-                items.append(_Item(item.alias.lstrip(BEFORE_NAMES), item.this))
+                items.append(_SelectItem(item.alias.lstrip(BEFORE_NAMES), item.this))
             else:
                 inner = item.unnest()
-                items.append(_Item(inner.name if isinstance(inner, exp.Column) else None, item))
+                items.append(_SelectItem(inner.name if isinstance(inner, exp.Column) else None, item))
         return items
 
-    def _star(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
+    def _star(self, node: exp.Expr, scope: NameScope) -> list[_SelectItem]:
         table = node.args.get("table") if isinstance(node, exp.Column) else None
         columns = list(scope.columns(table.name if table is not None else None))
         if not columns:
             raise self._text.error("* without a table", node)
         self._meanings.star(node, columns)
         return [
-            _Item(
+            _SelectItem(
                 relation.columns[number][0],
                 exp.column(exp.to_identifier(relation.columns[number][0], quoted=True), table=relation.name),
                 relation.value(number),
@@ -391,7 +393,7 @@ class SelectReader:
         ]
 
     def _groups(
-        self, group: exp.Expr | None, items: Sequence[_Item], scope: NameScope, rows: ExpressionReader
+        self, group: exp.Expr | None, items: Sequence[_SelectItem], scope: NameScope, rows: ExpressionReader
     ) -> list[QueryValue]:
         if group is None:
             return []
@@ -405,7 +407,9 @@ class SelectReader:
             values.append(rows.value(node))
         return values
 
-    def _named(self, node: exp.Expr, items: Sequence[_Item], scope: NameScope, *, is_strict: bool = False) -> exp.Expr:
+    def _named(
+        self, node: exp.Expr, items: Sequence[_SelectItem], scope: NameScope, *, is_strict: bool = False
+    ) -> exp.Expr:
         """An expression with the expressions of the SELECT in the places of their names.
 
         Args:
@@ -436,7 +440,7 @@ class SelectReader:
     def _order(
         self,
         node: exp.Expr,
-        items: Sequence[_Item],
+        items: Sequence[_SelectItem],
         values: Sequence[tuple[str | None, QueryValue]],
         scope: NameScope,
         reader: ExpressionReader,
@@ -482,7 +486,7 @@ class SelectReader:
 
     # FROM ---------------------------------------------------------------------------------------
 
-    def _from(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
+    def _from(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _WithQuery]) -> str:
         clause = node.args.get("from_")
         if clause is None:
             return ""
@@ -507,7 +511,7 @@ class SelectReader:
             raise self._text.error("commas and JOIN in one FROM are grouped in different ways: write CROSS JOIN", node)
         return joins
 
-    def _join(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
+    def _join(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _WithQuery]) -> str:
         self._only(node, _JOIN_PARTS)
         side, kind = (str(node.args.get(part) or "").upper() for part in ("side", "kind"))
         if side not in {"", "LEFT", "RIGHT"} or kind not in {"", "INNER", "CROSS", "OUTER", "STRAIGHT_JOIN"}:
@@ -539,7 +543,7 @@ class SelectReader:
         scope.shared.add(folded)
         return f"{left} = {right}"
 
-    def _relation(self, node: exp.Expr, scope: NameScope, known: Mapping[str, _Named]) -> str:
+    def _relation(self, node: exp.Expr, scope: NameScope, known: Mapping[str, _WithQuery]) -> str:
         """Adds a relation to the scope, and gives its SQL."""
         alias = self._alias()
         if isinstance(node, exp.Subquery) and node.alias:

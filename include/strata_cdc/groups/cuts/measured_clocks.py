@@ -44,7 +44,7 @@ class CutPosition(NamedTuple):
     """How far that clock is past the group's (microseconds)."""
 
 
-class _Around(NamedTuple):
+class _ReadingsAround(NamedTuple):
     before: ClockReading
     after: ClockReading
 
@@ -60,7 +60,7 @@ def clock_doubts(positions: Mapping[str, CutPosition], bound: int) -> dict[str, 
         The reasons by source. The clocks of all other sources were measured to agree.
     """
     around = {name: _around(position) for name, position in positions.items()}
-    known = {name: around_cut for name, around_cut in around.items() if isinstance(around_cut, _Around)}
+    known = {name: around_cut for name, around_cut in around.items() if isinstance(around_cut, _ReadingsAround)}
     doubts = {name: doubt for name, doubt in around.items() if isinstance(doubt, str)}
     amounts = {name: positions[name].amount for name in known}
     before, after = ({name: clocks[side] for name, clocks in known.items()} for side in (0, 1))
@@ -75,7 +75,7 @@ def clock_doubts(positions: Mapping[str, CutPosition], bound: int) -> dict[str, 
     return doubts
 
 
-def _around(position: CutPosition) -> _Around | str:
+def _around(position: CutPosition) -> _ReadingsAround | str:
     readings = clock_readings(position.source.lake, position.source.name)
     earlier = [
         at for at, reading in enumerate(readings) if reading.end <= position.time and reading.seq <= position.seq
@@ -93,7 +93,7 @@ def _around(position: CutPosition) -> _Around | str:
         return "its clock was not measured after the time of the cut"
     if last.server_uuid != before.server_uuid:
         return "another server took over around the time of the cut"
-    return _Around(before, last)
+    return _ReadingsAround(before, last)
 
 
 def _reading_now(position: CutPosition) -> ClockReading | None:
@@ -134,7 +134,7 @@ def _times(landed: LandedStream, first: int, last: int) -> _Times:
     return _Times(*np.concatenate(parts, axis=1))
 
 
-def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
+def _contradiction(landed: LandedStream, around: _ReadingsAround, bound: int) -> str:
     """How commit times contradict the readings around them; empty: they do not."""
     first, last = around.before.seq + 1, around.after.seq
     if first < landed.first_seq and first <= last:
@@ -148,7 +148,7 @@ def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
     return ""
 
 
-def _unproved(position: CutPosition, around: _Around, bound: int) -> str:
+def _unproved(position: CutPosition, around: _ReadingsAround, bound: int) -> str:
     """By how much time transactions may be on the wrong side of the cut, because the clock is not known in a pause;
     empty: by no more than the bound."""
     landed, (before, after) = position.landed, around

@@ -98,7 +98,7 @@ def _as_batch(rows: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
-class Marks:
+class HashMarks:
     """Remembers hashes in bounded memory; it may report a hash that was never added."""
 
     def __init__(self, count: int) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata_cdc.changes.arrow import BEFORE
-from strata_cdc.mirrors.dump.aside import Aside, Marks, hashes_of, parts_of
+from strata_cdc.mirrors.dump.aside import Aside, HashMarks, hashes_of, parts_of
 from strata_cdc.mirrors.dump.limits import DumpLimits
 from strata_cdc.mirrors.layout import SEQ, exact_key, exact_mirror_schema, key_columns
 from strata_cdc.mirrors.reduce import reduce_changes
@@ -95,7 +95,7 @@ def _by_parts(
     """Applies changes to the rows that they may affect, one part of all keys at a time."""
     key, schema = exact_key(definition), exact_mirror_schema(definition)
     logged, rows_of = Aside(folder, "changes", limits), Aside(folder, "rows", limits)
-    marks = Marks(limits.marks)
+    marks = HashMarks(limits.marks)
     for chunk in changes:
         refuse_unrepeatable(chunk, definition, key)
         before, after = _key_hashes(chunk, key)

@@ -44,7 +44,7 @@ class ReadBounds(Struct, frozen=True):
         return BinlogPosition.parse(self.end)
 
 
-class Chunk(Struct, frozen=True):
+class DumpedChunk(Struct, frozen=True):
     """A chunk of the table, from one consistent read."""
 
     file: str
@@ -70,7 +70,7 @@ class Manifest(Struct, frozen=True):
     definition_format: int
     server_uuid: str
     """UUID of the server that is read; chunks of two servers are never put together."""
-    chunks: tuple[Chunk, ...] = ()
+    chunks: tuple[DumpedChunk, ...] = ()
     is_read: bool = False
     """Whether the last chunk has been read."""
     since: str = ""
@@ -115,7 +115,7 @@ class Manifest(Struct, frozen=True):
         """The definition as a value."""
         return definition_from_json(self.definition, self.definition_format)
 
-    def with_chunk(self, chunk: Chunk, *, is_last: bool) -> Manifest:
+    def with_chunk(self, chunk: DumpedChunk, *, is_last: bool) -> Manifest:
         """The manifest with one more chunk."""
         return replace(self, chunks=(*self.chunks, chunk), is_read=is_last)
 

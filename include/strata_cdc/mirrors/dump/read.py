@@ -13,7 +13,7 @@ from strata_cdc.changes.select.keys import select_key
 from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import SchemaMismatchError, Usage
-from strata_cdc.mirrors.dump.manifest import Chunk
+from strata_cdc.mirrors.dump.manifest import DumpedChunk
 from strata_cdc.mirrors.dump.snapshot import SnapshotReader
 from strata_cdc.schema.live.masking import refuse_masked
 from strata_cdc.tables.convert import state_schema
@@ -81,7 +81,7 @@ class TableReader:
         self._columns = self._shown_columns()
         refuse_masked(connection, manifest.name)
 
-    def read_chunk(self) -> Chunk:
+    def read_chunk(self) -> DumpedChunk:
         """Reads the next chunk and notes it in the manifest.
 
         Raises:
@@ -101,7 +101,7 @@ class TableReader:
         except SchemaMismatchError as error:
             raise TableAlteredError(error.message) from error
 
-    def _read_chunk(self) -> Chunk:
+    def _read_chunk(self) -> DumpedChunk:
         self._refuse_altered()
         bounds = self._begin()
         names = tuple(state_schema(self._definition).names)
@@ -117,7 +117,7 @@ class TableReader:
         # A masking policy that came before the read is in no definition.
         self._refuse_altered()
         is_last = self._key is None or rows.rows < most
-        chunk = Chunk(name, rows.rows, rows.bytes, bounds, () if is_last else rows.border or (), rows.invalid)
+        chunk = DumpedChunk(name, rows.rows, rows.bytes, bounds, () if is_last else rows.border or (), rows.invalid)
         self.manifest = self.manifest.with_chunk(chunk, is_last=is_last)
         self._folder.save(self.manifest)
         return chunk

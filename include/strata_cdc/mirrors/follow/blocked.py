@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import DamagedFileError, ErrorFacts, MirrorDivergedError, StrataError, one_line
 from strata_cdc.mirrors.apply import refuse_foreign
-from strata_cdc.mirrors.follow.followed import Blocked, NotYetError, OvertakenError
+from strata_cdc.mirrors.follow.followed import BlockReason, NotYetError, OvertakenError
 from strata_cdc.mirrors.log import states_since
 from strata_cdc.schema.history.shell_words import pattern_word
 from strata_cdc.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
-    from strata_cdc.mirrors.follow.published import Published
+    from strata_cdc.mirrors.follow.published import PublishedSource
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent, SchemaEvents
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.model.definition import TableName
@@ -27,7 +27,7 @@ _LACKS_OLDER: Final = (
 )
 
 
-def remedy_of(published: Published, source: str, table: TableName, lost: Blocked) -> str:
+def remedy_of(published: PublishedSource, source: str, table: TableName, lost: BlockReason) -> str:
     """What ends that a mirror is blocked."""
     if published.has_server:
         return f"`strata dump --source {source} --table {pattern_word(table)}` reads its rows"
@@ -42,7 +42,7 @@ def remedy_of(published: Published, source: str, table: TableName, lost: Blocked
     )
 
 
-def blocked_by(error: Exception, table: TableName) -> Blocked:
+def blocked_by(error: Exception, table: TableName) -> BlockReason:
     """What an error means for the mirror of the table that was being updated.
 
     Raises:
@@ -53,10 +53,10 @@ def blocked_by(error: Exception, table: TableName) -> Blocked:
     if isinstance(error, StrataError):
         if error.exit_code > 2:
             raise error
-        return Blocked(error.message, error.located(table=str(table)).facts())
+        return BlockReason(error.message, error.located(table=str(table)).facts())
     _LOG.warning("the mirror of %s met an error that nobody has foreseen", table, exc_info=error)
     message = one_line(f"{type(error).__name__}: {error}")
-    return Blocked(message, ErrorFacts(type(error).__name__, message, table=str(table)))
+    return BlockReason(message, ErrorFacts(type(error).__name__, message, table=str(table)))
 
 
 def _keeps_unknown_rows(event: SchemaEvent) -> bool:
@@ -67,7 +67,7 @@ def _keeps_unknown_rows(event: SchemaEvent) -> bool:
     return event.change is not None and event.change.effect.keeps_rows and not event.begins_rows
 
 
-def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Blocked | None:
+def diverged(mirror: Mirror, schema_events: SchemaEvents) -> BlockReason | None:
     """Whether the rows of a mirror are not its table's, by its log and the history; None if nothing shows that.
 
     Raises:
@@ -85,7 +85,7 @@ def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Blocked | None:
         reason = _LACKS_OLDER
     if reason is None:
         return None
-    return Blocked(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
+    return BlockReason(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
 
 
 def is_proven(mirror: Mirror, schema_events: SchemaEvents) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata_cdc.mirrors.follow.followed import Blocked, Follow, FollowedSource
+    from strata_cdc.mirrors.follow.followed import BlockReason, Follow, FollowedSource
     from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
     from strata_cdc.mirrors.follow.published_rows import PublishedRows
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
@@ -44,7 +44,7 @@ class MirrorUpdate(Struct):
     rows: PublishedRows
     current: TableChange | None = None
     """The last change of the table at the mirror's position."""
-    lost: Blocked | None = None
+    lost: BlockReason | None = None
     """Why the rows are not known from here on; None if they are known. Then nothing more is applied, until a step makes
     the rows known again; if none does, the mirror is blocked in the end."""
 

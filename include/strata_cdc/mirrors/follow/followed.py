@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata_cdc.errors import ErrorFacts
-    from strata_cdc.mirrors.follow.published import Published
+    from strata_cdc.mirrors.follow.published import PublishedSource
     from strata_cdc.mirrors.follow.schema_events import EventOrder, SchemaEvents
     from strata_cdc.mirrors.limits import MirrorLimits
     from strata_cdc.mirrors.lock import MirrorLocks
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     """Updates the mirror of a table, only up to an event if that is given."""
 
 
-class Blocked(Struct, frozen=True):
+class BlockReason(Struct, frozen=True):
     """Why a mirror is blocked at its position."""
 
     reason: str
@@ -53,12 +53,12 @@ class Blocked(Struct, frozen=True):
         """The mirror with this mark in its log."""
         return mirror.diverged_for(self.reason) if self.is_divergence else mirror.stopped_for(self.reason)
 
-    def ended_by(self, remedy: str, *, needs_dump: bool) -> Blocked:
+    def ended_by(self, remedy: str, *, needs_dump: bool) -> BlockReason:
         """The same with what ends it (`blocked.py`, `remedy_of`)."""
         error = self.error
         if error is not None and needs_dump:
             error = replace(error, remedy=f"{remedy}.")
-        return Blocked(self.reason, error, remedy, needs_dump)
+        return BlockReason(self.reason, error, remedy, needs_dump)
 
 
 class MirrorProgress(Struct, frozen=True):
@@ -68,7 +68,7 @@ class MirrorProgress(Struct, frozen=True):
     reached: MirrorPosition | None = None
     """The position up to which it equals the table; None if it is blocked before something."""
     commits: int = 0
-    blocked: Blocked | None = None
+    blocked: BlockReason | None = None
     """Why it goes no further, or why there is no mirror."""
     is_unwanted: bool = False
     """Whether the next changes will never be published."""
@@ -92,7 +92,7 @@ class FollowedSource(Struct, frozen=True):
     source: str
     """Its name."""
     schema_events: SchemaEvents
-    published: Published
+    published: PublishedSource
     mode: Mode
     """How new mirrors take changes."""
     locks: MirrorLocks

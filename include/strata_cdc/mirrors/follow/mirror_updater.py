@@ -13,7 +13,7 @@ from strata_cdc.mirrors.exactness import EXACT
 from strata_cdc.mirrors.follow.blocked import NEVER_DUMPED, blocked_by, diverged, is_proven, remedy_of
 from strata_cdc.mirrors.follow.follow_plan import plan_follow
 from strata_cdc.mirrors.follow.follow_steps import MirrorUpdate, do_step
-from strata_cdc.mirrors.follow.followed import Blocked, MirrorProgress, NotYetError, OvertakenError
+from strata_cdc.mirrors.follow.followed import BlockReason, MirrorProgress, NotYetError, OvertakenError
 from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
 from strata_cdc.mirrors.follow.published_rows import PublishedRows
 from strata_cdc.mirrors.rows_from import RowsFrom
@@ -86,14 +86,14 @@ class MirrorUpdater:
                 with self._noting_loss():
                     do_step(update, step)
             except NotYetError as error:
-                return MirrorProgress(update.mirror, None, update.writer.commits, Blocked(str(error)))
+                return MirrorProgress(update.mirror, None, update.writer.commits, BlockReason(str(error)))
             if step.event.change is not None:
                 update.current = step.event.change
         return self._end()
 
     # Before the steps ---------------------------------------------------------------------------
 
-    def _cannot_go_on(self) -> Blocked | None:
+    def _cannot_go_on(self) -> BlockReason | None:
         """Why no changes can be applied to the mirror as it is; None if they can."""
         mirror, events = self._update.mirror, self._followed.schema_events
         reason = events.unlogged(self._table)
@@ -101,11 +101,11 @@ class MirrorUpdater:
             # If the table no longer exists, its foreign keys are not known.
             reason = UNLOGGED
         if reason is not None or mirror is None:
-            return None if reason is None else Blocked(reason)
+            return None if reason is None else BlockReason(reason)
         if not mirror.definition.has_own_rows:
-            return Blocked(ROWS_ELSEWHERE)
+            return BlockReason(ROWS_ELSEWHERE)
         again = self._update.rows.differ_from(mirror)
-        return diverged(mirror, events) or (None if again is None else Blocked(again))
+        return diverged(mirror, events) or (None if again is None else BlockReason(again))
 
     def _note_proof(self) -> None:
         """Notes that the mirror is complete: later updates need not read the log of a mirror by an older version."""
@@ -113,7 +113,7 @@ class MirrorUpdater:
         if mirror is not None and self._update.lost is None and not is_proven(mirror, self._followed.schema_events):
             self._update.commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
 
-    def _inexact(self) -> Blocked | None:
+    def _inexact(self) -> BlockReason | None:
         """The reason if a mirror of an older version has lost values that its columns do not hold; if not, notes it."""
         mirror = self._update.mirror_in_use
         if mirror is None or mirror.is_exact:
@@ -123,7 +123,7 @@ class MirrorUpdater:
             self._update.commit(lambda at: at.with_properties(EXACT, at.position))
             return None
         names = ", ".join(lost)
-        return Blocked(
+        return BlockReason(
             f"an older version of Strata has written {names} without dates, labels or bytes that no column holds"
         )
 
@@ -149,7 +149,7 @@ class MirrorUpdater:
         is_never_published = reach.is_discarded or (reach.is_unwanted and any(event.ends_rows for event in coming))
         if reach.withheld is None or not is_never_published:
             return False
-        update.lost = Blocked(reach.withheld)
+        update.lost = BlockReason(reach.withheld)
         return True
 
     def _apply(self, until: int) -> None:
@@ -176,7 +176,7 @@ class MirrorUpdater:
         try:
             yield
         except (CannotFollowError, StreamHoleError) as error:
-            self._update.lost = Blocked(error.message)
+            self._update.lost = BlockReason(error.message)
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
             self._update.lost = blocked_by(error, self._table)
 
@@ -190,12 +190,12 @@ class MirrorUpdater:
                 return reached
         current, mirror = update.current, update.mirror
         if update.lost is None and mirror is None and current is not None and current.definition is not None:
-            update.lost = Blocked(NEVER_DUMPED)
+            update.lost = BlockReason(NEVER_DUMPED)
         if update.lost is not None:
             return self._blocked(update.lost)
         return MirrorProgress(mirror, None if mirror is None else mirror.position, update.writer.commits)
 
-    def _blocked(self, lost: Blocked) -> MirrorProgress:
+    def _blocked(self, lost: BlockReason) -> MirrorProgress:
         """The state of a mirror that goes no further, which its log then has; or of a table without a mirror."""
         update, mirror = self._update, self._update.mirror_in_use
         if mirror is not None and mirror.stopped != lost.reason:
@@ -220,15 +220,15 @@ class MirrorUpdater:
         # What is not published after the requested point does not matter here.
         late_since = reach.withheld if until < limit or self._until is None else None
         if reach.is_discarded and late_since is not None:
-            update.lost = Blocked(late_since)
+            update.lost = BlockReason(late_since)
         mirror = update.mirror or mirror
         if late_since is None and mirror.definition.sequence and mirror.snapshot.live_rows == 0:
-            update.lost = Blocked(NO_SEQUENCE_ROW)
+            update.lost = BlockReason(NO_SEQUENCE_ROW)
         if update.lost is not None:
             return None
         if is_stopped and late_since is None and self._until is None:
             update.commit(lambda at: at.stopped_for(None))
             mirror = update.mirror or mirror
         position = update.position(max(until, mirror.position.seq))
-        blocked = None if late_since is None else Blocked(late_since)
+        blocked = None if late_since is None else BlockReason(late_since)
         return MirrorProgress(mirror, position, update.writer.commits, blocked, reach.is_unwanted)

@@ -45,7 +45,7 @@ class MirrorReach(Struct, frozen=True):
     """Whether an operator discarded the rows of the next interval: only the server has them."""
 
 
-class Published:
+class PublishedSource:
     """What the ledger has of a source; several threads may use it.
 
     Args:

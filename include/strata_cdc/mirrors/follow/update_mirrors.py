@@ -22,11 +22,11 @@ from strata_cdc.errors import (
     StrataError,
 )
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.mirrors.current import Confirmed, confirm
+from strata_cdc.mirrors.current import ConfirmedPosition, confirm
 from strata_cdc.mirrors.follow.blocked import blocked_by
 from strata_cdc.mirrors.follow.follow import Follower
-from strata_cdc.mirrors.follow.followed import Blocked, FollowedSource, MirrorProgress
-from strata_cdc.mirrors.follow.published import Published
+from strata_cdc.mirrors.follow.followed import BlockReason, FollowedSource, MirrorProgress
+from strata_cdc.mirrors.follow.published import PublishedSource
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.limits import MirrorLimits
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.renames import Renames
     from strata_cdc.schema.model.definition import TableName
 
-    _Updated = tuple["MirrorOutcome | None", Confirmed | None]
+    _Updated = tuple["MirrorOutcome | None", ConfirmedPosition | None]
 
 _AT_ONCE: Final = 4
 """Tables at most, if there are as many cores. With more, each would have too little memory for its keys."""
@@ -166,7 +166,7 @@ def update_mirrors(
     """
     stream = LandedStream.open(lake, source)
     schema_events = SchemaEvents(engine, source)
-    published = Published(engine, source, stream)
+    published = PublishedSource(engine, source, stream)
     followed = FollowedSource(lake, lake, source, schema_events, published, mode, locks, renames, limits)
     follower, updates = Follower(followed), _TableUpdates(followed)
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
@@ -220,11 +220,11 @@ class _TableUpdates:
         try:
             progress = follow(table)
         except AlreadyRunningError as error:
-            progress = MirrorProgress(None, blocked=Blocked(error.message))
+            progress = MirrorProgress(None, blocked=BlockReason(error.message))
         except (LakeUnavailableError, LostTableError) as error:
             mirrored_tables(self._followed.lake, self._followed.source)
             self._refused.append(error.located(source=self._followed.source, table=str(table)))
-            progress = MirrorProgress(None, blocked=Blocked(error.message))
+            progress = MirrorProgress(None, blocked=BlockReason(error.message))
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
             is_there = self._followed.schema_events.is_there(table)
             progress = MirrorProgress(None, blocked=replace(blocked_by(error, table), needs_dump=is_there))
@@ -261,8 +261,8 @@ def _outcome(table: TableName, progress: MirrorProgress) -> MirrorOutcome:
     )
 
 
-def _confirmed(progress: MirrorProgress) -> Confirmed | None:
+def _confirmed(progress: MirrorProgress) -> ConfirmedPosition | None:
     mirror, reached = progress.mirror, progress.reached
     if mirror is None or reached is None or reached.seq <= mirror.position.seq:
         return None
-    return Confirmed(mirror.snapshot.version, mirror.identity, reached)
+    return ConfirmedPosition(mirror.snapshot.version, mirror.identity, reached)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import AlreadyRunningError, BadData, Usage
-from strata_cdc.mirrors.compact import RETAIN_HOURS, Compacted, compact, doomed_files, wear_of, with_log_cut
+from strata_cdc.mirrors.compact import RETAIN_HOURS, CompactionResult, compact, doomed_files, wear_of, with_log_cut
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.follow.blocked import blocked_by
 from strata_cdc.mirrors.layout import mirror_url, mirrored_tables
@@ -21,7 +21,7 @@ from strata_cdc.tables.port import CommitConflictError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata_cdc.mirrors.compact import Vacuumed
+    from strata_cdc.mirrors.compact import VacuumResult
     from strata_cdc.mirrors.lock import MirrorLocks
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.schema.model.definition import TableName
@@ -56,8 +56,8 @@ class KeptUp(Struct, frozen=True):
     """What was done to one mirror's files."""
 
     table: str
-    compacted: Compacted | None = None
-    vacuumed: Vacuumed | None = None
+    compacted: CompactionResult | None = None
+    vacuumed: VacuumResult | None = None
     left: str | None = None
     """Why nothing was done: another process writes to the mirror, or it is not complete."""
 
@@ -201,7 +201,7 @@ def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
         wear = wear_of(mirror)
         is_stuck = step.files_after >= step.files_before and not wear.dead_files
         if is_stuck or not (wear.small_files or wear.dead_files):
-            return KeptUp(str(mirror.table), compacted=Compacted(before, len(mirror.snapshot.files), rewritten))
+            return KeptUp(str(mirror.table), compacted=CompactionResult(before, len(mirror.snapshot.files), rewritten))
         time.sleep(_PAUSE_SECONDS)
 
 

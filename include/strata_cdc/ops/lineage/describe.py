@@ -59,7 +59,7 @@ def describe_published(lake: str, report: PublishReport) -> list[TableFacts]:
     news = [published for published in report.tables if published.rows or published.changed]
     named = {published.table for published in news} | {withheld.table for withheld in report.withheld}
     tables = {planned.name: TableName(planned.database, planned.table) for planned in plan.tables if planned.database}
-    run = _Run(folder, plan)
+    run = _RunFacts(folder, plan)
     return [
         run.part(lake, table, [published for published in news if published.table == name])
         for name, table in sorted(tables.items())
@@ -97,7 +97,7 @@ def _emptied(removed: RowsRemoved) -> list[TableName]:
     return sorted({name for removal in removals for name in removal.names if str(name) == removed.table})
 
 
-class _Run:
+class _RunFacts:
     """What is known from a run's folder."""
 
     def __init__(self, folder: Folder, plan: RunPlan) -> None:

@@ -18,7 +18,7 @@ from strata_cdc.errors import ReadAgainError
 from strata_cdc.past.timeline import TableEvent
 from strata_cdc.past.undo.literals import InexactError, Verbatim
 from strata_cdc.schema.model.conversions import KNOWN, keeps_values, value_class
-from strata_cdc.schema.model.definition import Column, Generated
+from strata_cdc.schema.model.definition import Column, GeneratedKind
 from strata_cdc.schema.model.row_effects import RowEffect  # noqa: TC001  a field of a struct
 from strata_cdc.schema.model.types import INTEGERS, LABELLED, TypeKind, parse_column_type
 from strata_cdc.tables.values.known import converted
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.timeline import ChangeSpan, TablePart
 
 
-class Altered(Struct, frozen=True):
+class AlteringStatement(Struct, frozen=True):
     """A statement that gave a column another definition."""
 
     before: Column
@@ -44,7 +44,7 @@ class ColumnPath(Struct, frozen=True):
 
     then: Column
     now: Column
-    altered: tuple[Altered, ...] = ()
+    altered: tuple[AlteringStatement, ...] = ()
 
     @property
     def is_stored(self) -> bool:
@@ -104,7 +104,7 @@ class Cell(Struct, frozen=True, gc=False):
 
 def is_settable(column: Column) -> bool:
     """Whether INSERT and UPDATE can set a column."""
-    return column.generated not in {Generated.STORED, Generated.VIRTUAL} and not column.hidden
+    return column.generated not in {GeneratedKind.STORED, GeneratedKind.VIRTUAL} and not column.hidden
 
 
 _INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
@@ -163,13 +163,13 @@ def paths_to(
     return tuple(paths)
 
 
-def _altered(number: int, events: Sequence[TableEvent]) -> list[Altered]:
+def _altered(number: int, events: Sequence[TableEvent]) -> list[AlteringStatement]:
     steps = []
     for event in events:
         versions = (event.before, event.after)
         before, after = (None if version is None else version.columns_by_id.get(number) for version in versions)
         if before is not None and after is not None and before != after:
-            steps.append(Altered(before, after, event.effect))
+            steps.append(AlteringStatement(before, after, event.effect))
     return steps
 
 
@@ -212,7 +212,7 @@ def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:
     return forward[0].as_py()
 
 
-def _one_way(value: Any, step: Altered, types: str) -> Any:
+def _one_way(value: Any, step: AlteringStatement, types: str) -> Any:
     effect = step.effect
     zone = None if effect is None else effect.time_zone
     truncates = effect is not None and effect.truncates_fractions

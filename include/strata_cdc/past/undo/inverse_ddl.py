@@ -83,7 +83,7 @@ def inverse_ddl(event: TableEvent, now: ChangeSpan, name: TableName) -> InverseD
     if before is None or after is None or event.is_swap or 0 in (*before.ids, *after.ids, *now.ids):
         raise SkippedError("which columns it changed is not known")
     _require_same_options(before.definition, after.definition)
-    columns = _Columns(event, before, after, now)
+    columns = _ColumnsAround(event, before, after, now)
     first, definition = columns.first()
     clauses, keys = _keys(
         before.definition, columns.named_back(after.definition.keys), columns.named_back(now.definition.keys)
@@ -130,7 +130,7 @@ def _require_key(inverse: InverseDdl) -> None:
         raise SkippedError("it changed values of the key by which rows are found")
 
 
-class _Columns:
+class _ColumnsAround:
     """The columns of a table before and after a statement, and now."""
 
     def __init__(self, event: TableEvent, before: ChangeSpan, after: ChangeSpan, now: ChangeSpan) -> None:

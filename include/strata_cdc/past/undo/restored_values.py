@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from strata_cdc.counted import counted
 from strata_cdc.mirrors.renames import without_invalid
-from strata_cdc.past.undo.columns import Altered, Cell, ColumnPath, same_value
+from strata_cdc.past.undo.columns import AlteringStatement, Cell, ColumnPath, same_value
 from strata_cdc.past.undo.literals import Verbatim
 from strata_cdc.past.undo.row_changes import LoggedChange, filled_value
 from strata_cdc.past.undo.steps import touched_columns
@@ -104,7 +104,7 @@ def _left_by(inverse: InverseDdl, number: int, column: Column) -> Any:
     span = inverse.event.after
     after = None if span is None else span.columns_by_id.get(number)
     if after is not None:
-        steps = (Altered(column, after, inverse.event.effect), Altered(after, column, _BACK))
+        steps = (AlteringStatement(column, after, inverse.event.effect), AlteringStatement(after, column, _BACK))
         path = ColumnPath(column, column, steps)
         return lambda value: Cell(path, value)
     fill = fill_of(column)

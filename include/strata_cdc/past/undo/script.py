@@ -20,7 +20,7 @@ from strata_cdc.past.undo.literals import condition, utf8_text
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
 from strata_cdc.past.undo.schema_undo import in_order_of_names
 from strata_cdc.past.undo.steps import IN_SESSION, Direction
-from strata_cdc.past.undo.table_outcomes import Conflicting, PrintedStatement, Skipped
+from strata_cdc.past.undo.table_outcomes import Conflicting, PrintedStatement, SkippedChange
 from strata_cdc.past.undo.undo import LISTED
 from strata_cdc.position.sets import DOMAIN_GTID, Gtid, GtidSet
 from strata_cdc.schema.model.create_sql import quoted
@@ -267,7 +267,7 @@ def _outcome_lines(undo: ChangeScript) -> Iterator[str]:
 
 def unwritten(outcome: Outcome) -> dict[str, Any]:
     """A conflict, or a change that is skipped, as JSON."""
-    if isinstance(outcome, Skipped):
+    if isinstance(outcome, SkippedChange):
         return {"kind": "skipped", "table": str(outcome.table), **_of(outcome.origin), "reason": outcome.reason}
     if not isinstance(outcome, Conflicting):
         return {}

@@ -37,7 +37,7 @@ class Direction(StrEnum):
     REDO = "redo"
 
 
-class Columns(StrEnum):
+class ColumnChoice(StrEnum):
     """Which columns an UPDATE sets."""
 
     CHANGED = "changed"
@@ -75,7 +75,7 @@ class UndoStep(Struct, frozen=True, gc=False):
     """Columns of this kind that keep their value."""
 
 
-def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns: Columns) -> UndoStep:
+def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns: ColumnChoice) -> UndoStep:
     """What a change becomes.
 
     Args:
@@ -102,7 +102,7 @@ def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns
     return UndoStep(StepKind.DELETE, _key(table, expected), guard, {}, {})
 
 
-def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Image, columns: Columns) -> UndoStep:
+def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Image, columns: ColumnChoice) -> UndoStep:
     touched = touched_columns(change, table)
     if not touched:
         gone = ", ".join(change.lost)
@@ -117,7 +117,9 @@ def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Imag
     by_server = {name for name in touched if _follows(table.column(name))}
     if len(by_server) == len(touched):
         by_server = set()
-    chosen = touched if columns is Columns.CHANGED else [name for name, cell in expected.items() if cell.path.is_stored]
+    chosen = (
+        touched if columns is ColumnChoice.CHANGED else [name for name, cell in expected.items() if cell.path.is_stored]
+    )
     own = [name for name in chosen if name not in by_server]
     return UndoStep(
         StepKind.UPDATE,

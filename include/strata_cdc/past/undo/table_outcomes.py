@@ -47,7 +47,7 @@ class PrintedStatement(Struct, frozen=True, gc=False):
     """Whether it brings back a row of the table's state before, not of a row event."""
 
 
-class Skipped(Struct, frozen=True):
+class SkippedChange(Struct, frozen=True):
     """A change for which there is no statement."""
 
     table: TableName
@@ -68,7 +68,7 @@ class Conflicting(Struct, frozen=True):
 
 
 _NOBODY = ChangeOrigin(0, 0, None, 0)
-Outcome = PrintedStatement | Skipped | Conflicting
+Outcome = PrintedStatement | SkippedChange | Conflicting
 
 
 class TableOutcomes(Struct, frozen=True):
@@ -104,7 +104,7 @@ class TableOutcomes(Struct, frozen=True):
             change, held = rows.completed(change), None
         made = survey.writer.made(change, table) if held is None else held[1]
         if isinstance(made, str):
-            return Skipped(table.name, change.origin, made)
+            return SkippedChange(table.name, change.origin, made)
         step, text = made
         gone = next((event for event in survey.removals.others if event.seq > change.origin.seq), None)
         if gone is not None and step.kind is not StepKind.INSERT:
@@ -128,7 +128,7 @@ class TableOutcomes(Struct, frozen=True):
             yield from self._removed_rows(event)
         for refused in self.survey.schema.refused:
             if refused.event == event:
-                yield Skipped(self.survey.reader.table.name, origin_of(event), refused.reason)
+                yield SkippedChange(self.survey.reader.table.name, origin_of(event), refused.reason)
 
     def _removed_rows(self, event: TableEvent) -> Iterator[Outcome]:
         """An INSERT for each row that a statement removed."""
@@ -139,13 +139,13 @@ class TableOutcomes(Struct, frozen=True):
         span = replace(event.before, after=event.seq - 1, until=event.seq - 1)
         held = None if event.removes_all or event.effect is None else event.effect.held
         if not event.removes_all and held is None:
-            yield Skipped(table.name, origin, "which rows were in these partitions is not known")
+            yield SkippedChange(table.name, origin, "which rows were in these partitions is not known")
             return
         for image in reader.rows(event.before.name, span, held):
             change = LoggedChange(origin, "delete", image, {}, ())
             made = self.survey.writer.made(change, table)
             if isinstance(made, str):
-                yield Skipped(table.name, origin, made)
+                yield SkippedChange(table.name, origin, made)
             else:
                 step, text = made
                 yield PrintedStatement(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, RowKey
     from strata_cdc.past.undo.schema_undo import SchemaUndo
-    from strata_cdc.past.undo.steps import Columns, UndoStep
+    from strata_cdc.past.undo.steps import ColumnChoice, UndoStep
     from strata_cdc.past.undo.undo_reader import UndoInputs
 
     Made = tuple[UndoStep, str] | str
@@ -43,7 +43,7 @@ class StatementWriter(Struct, frozen=True):
     """Writes the statements of changes."""
 
     direction: Direction
-    columns: Columns
+    columns: ColumnChoice
     documents: LoggedDocuments
 
     @classmethod

@@ -25,12 +25,12 @@ from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
 from strata_cdc.past.undo.parents_first import parents_first
 from strata_cdc.past.undo.row_changes import origin_of
 from strata_cdc.past.undo.schema_undo import in_order_of_names
-from strata_cdc.past.undo.steps import Columns, Direction, StepKind
+from strata_cdc.past.undo.steps import ColumnChoice, Direction, StepKind
 from strata_cdc.past.undo.table_outcomes import (
     Conflicting,
     Outcome,
     PrintedStatement,
-    Skipped,
+    SkippedChange,
     TableOutcomes,
     done_condition,
     rows_of_mirror,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.mirrors.follow.published import Published
+    from strata_cdc.mirrors.follow.published import PublishedSource
     from strata_cdc.past.timeline import TableEvent, TableTimeline, UnknownChanges
     from strata_cdc.past.undo.choice import Choice, ChosenGtids
     from strata_cdc.past.undo.foreign_keys import CascadingKey
@@ -124,7 +124,7 @@ class ChangeScript:
         source: Source,
         choice: Choice,
         direction: Direction = Direction.UNDO,
-        columns: Columns = Columns.CHANGED,
+        columns: ColumnChoice = ColumnChoice.CHANGED,
         limits: UndoLimits = _DEFAULT,
     ) -> None:
         if source.is_sink:
@@ -199,7 +199,7 @@ class ChangeScript:
                 report.written[str(outcome.table), outcome.kind.value] += 1
                 self._note_cascades(outcome)
                 self._children.note(outcome)
-            elif isinstance(outcome, Skipped):
+            elif isinstance(outcome, SkippedChange):
                 report.skipped[str(outcome.table), outcome.reason] += 1
             else:
                 report.conflict_count += 1
@@ -229,7 +229,7 @@ class ChangeScript:
             if note is not None and note not in self.report.notes:
                 self.report.notes.append(note)
 
-    def _report_surveys(self, surveys: list[TableSurvey], stream: LandedStream, published: Published) -> None:
+    def _report_surveys(self, surveys: list[TableSurvey], stream: LandedStream, published: PublishedSource) -> None:
         # What the script does at its end is refused before anything of it is written.
         in_order_of_names(survey.schema for survey in surveys)
         self.report.notes += refuse_missing(self._choice, surveys, stream, published)
@@ -341,7 +341,9 @@ def create_database(engine: Engine, source: str, name: str) -> str | None:
     return f"CREATE DATABASE IF NOT EXISTS {quoted(name)}{defaults}"
 
 
-def refuse_missing(choice: Choice, surveys: list[TableSurvey], stream: LandedStream, published: Published) -> list[str]:
+def refuse_missing(
+    choice: Choice, surveys: list[TableSurvey], stream: LandedStream, published: PublishedSource
+) -> list[str]:
     """What a reader has to know of later changes that are not known yet.
 
     Args:
@@ -376,7 +378,7 @@ def refuse_missing(choice: Choice, surveys: list[TableSurvey], stream: LandedStr
 
 
 def _may_have(
-    part: UnknownChanges, choice: Choice, unfound: ChosenGtids | None, stream: LandedStream, published: Published
+    part: UnknownChanges, choice: Choice, unfound: ChosenGtids | None, stream: LandedStream, published: PublishedSource
 ) -> bool:
     """Whether a range that is not known may have chosen transactions."""
     if unfound is not None:

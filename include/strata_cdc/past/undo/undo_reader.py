@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.past.undo.row_changes import Image, RowKey
     from strata_cdc.past.undo.schema_undo import SchemaUndo
-    from strata_cdc.past.undo.steps import Columns, Direction
+    from strata_cdc.past.undo.steps import ColumnChoice, Direction
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.partitions import HeldRows
 
@@ -51,7 +51,7 @@ class UndoInputs(Struct, frozen=True):
     past: PastTables
     choice: Choice
     direction: Direction
-    columns: Columns
+    columns: ColumnChoice
     """What an UPDATE sets."""
     held_changes: int
     """How many changes are held with their statements, so that nothing is read or made twice."""

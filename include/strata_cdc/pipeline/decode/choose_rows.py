@@ -43,7 +43,7 @@ def choose_rows(steps: Iterator[FileStep], where: str) -> Iterator[FileStep]:
     chooser.end()
 
 
-class _Fault(Struct, frozen=True):
+class _UndecidedChange(Struct, frozen=True):
     """The first change of which nobody knows whether it was requested."""
 
     seq: int
@@ -56,7 +56,7 @@ class _Chooser:
     def __init__(self, where: str) -> None:
         self._where = where
         self._conditions: dict[object, Condition] = {}
-        self._fault: _Fault | None = None
+        self._fault: _UndecidedChange | None = None
 
     def chosen(self, step: ChangeBatch) -> pa.RecordBatch:
         """The rows of a batch without those after a fault."""
@@ -68,7 +68,7 @@ class _Chooser:
         first = pc.index(doubtful, value=True).as_py()
         seqs = ChangeColumns(step.batch).fact("_seq")
         if first >= 0 and self._fault is None:
-            self._fault = _Fault(seqs[first].as_py(), _unknown(step, condition, first))
+            self._fault = _UndecidedChange(seqs[first].as_py(), _unknown(step, condition, first))
         if self._fault is not None:
             holds = pc.and_(holds, pc.less(seqs, self._fault.seq))
         return step.batch.filter(holds)

@@ -24,7 +24,7 @@ from strata_cdc.changes.blocks import RowReader
 from strata_cdc.changes.decode import decode_blocks
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.plan import Range
-from strata_cdc.changes.port import Decoded, Hole, TableVersion
+from strata_cdc.changes.port import DecodedItem, Hole, TableVersion
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.errors import CorruptEventError, SchemaGapError, StrataError
 from strata_cdc.pipeline.decode.file_ranges import FileRange, PreparedInFiles, UndecidedRows, in_file_order
@@ -56,11 +56,11 @@ _REMEDY_WITHOUT_STORE: Final = (
     "versions of a store that knows the table, `--source NAME --store URL`."
 )
 
-FileStep = Decoded | Damage | Repeat | UndecidedRows
+FileStep = DecodedItem | Damage | Repeat | UndecidedRows
 """What decoding gives: rows, and why others are excluded."""
 
 
-class _StreamState(Struct):
+class _StreamBefore(Struct):
     """Where a file lies in the stream."""
 
     seq: int = 0
@@ -189,14 +189,14 @@ def decode_files_physically(
     paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
 ) -> Iterator[FileStep]:
     """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
-    state, request = _StreamState(), _DecodeRequest(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
+    state, request = _StreamBefore(), _DecodeRequest(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
             yield from _decode_file(binlog, state, request)
     yield from request.prepared.undecided()
 
 
-def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _StreamState:
+def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _StreamBefore:
     """The position of the stream at the file's beginning, from what was tracked.
 
     A file may begin with what has come before in another one, or hold nothing else: then each of its transactions has
@@ -207,10 +207,10 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Str
     part = next((part for part in parts if begin < part.end_pos), None)
     position = store.position(source)
     if part is not None:
-        seen, state = parse_executed(part.gtid_before), _StreamState(part.first_seq - 1)
+        seen, state = parse_executed(part.gtid_before), _StreamBefore(part.first_seq - 1)
         is_known = part.begin_pos <= begin or _has_come(binlog, seen, binlog.first_event + part.begin_pos - begin)
     else:
-        seen, state = parse_executed(position.gtid_executed if position else ""), _StreamState()
+        seen, state = parse_executed(position.gtid_executed if position else ""), _StreamBefore()
         is_known = bool(seen) and _has_come(binlog, seen, len(binlog.buffer))
     if not is_known:
         raise SchemaGapError(
@@ -236,7 +236,7 @@ def _has_come(binlog: BinlogFile, seen: Executed, end: int) -> bool:
     return builder.build() <= seen
 
 
-def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest) -> Iterator[FileStep]:
+def _decode_file(binlog: BinlogFile, state: _StreamBefore, request: _DecodeRequest) -> Iterator[FileStep]:
     if not request.skip_corrupt:
         yield from _decode_once(binlog, state, request, binlog.first_event, len(binlog.buffer))
         return
@@ -247,7 +247,7 @@ def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeReques
 
 
 def _decode_once(
-    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int
+    binlog: BinlogFile, state: _StreamBefore, request: _DecodeRequest, begin: int, end: int
 ) -> Iterator[FileStep]:
     """The transactions between two offsets, but for those that have come before."""
     decode = _decode_transactions if request.skip_corrupt else _decode_bytes
@@ -264,7 +264,7 @@ def _decode_once(
 
 
 def _repeats(
-    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int
+    binlog: BinlogFile, state: _StreamBefore, request: _DecodeRequest, begin: int, end: int
 ) -> Iterable[Repeat]:
     """The transactions between two offsets that have come before; all are added to what the stream has had."""
     plain, seen = request.plain_file(binlog), state.seen.build()
@@ -275,7 +275,7 @@ def _repeats(
     return ()
 
 
-def _pass_over(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, damage: Damage) -> Iterator[FileStep]:
+def _pass_over(binlog: BinlogFile, state: _StreamBefore, request: _DecodeRequest, damage: Damage) -> Iterator[FileStep]:
     gtid = damage.gtid
     if gtid is None or not state.seen.contains(gtid):
         seq = state.seq + 1
@@ -290,8 +290,8 @@ def _pass_over(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest,
 
 
 def _decode_transactions(
-    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int, chain: EventChain
-) -> Iterator[Decoded | Damage]:
+    binlog: BinlogFile, state: _StreamBefore, request: _DecodeRequest, begin: int, end: int, chain: EventChain
+) -> Iterator[DecodedItem | Damage]:
     """Whole transactions. One of them whose cells contradict themselves, which shows only here, is damage as well."""
     while begin < end:
         start, prepared = replace(state), request.prepared.copy()
@@ -327,8 +327,8 @@ def _damaged(
 
 
 def _decode_bytes(
-    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int, chain: EventChain
-) -> Iterator[Decoded]:
+    binlog: BinlogFile, state: _StreamBefore, request: _DecodeRequest, begin: int, end: int, chain: EventChain
+) -> Iterator[DecodedItem]:
     ranges = request.ranges(binlog, Range(begin, end, 0, state.seq + 1, state.clock), chain)
     for path, together in groupby(ranges, key=attrgetter("path")):
         with ExitStack() as files:

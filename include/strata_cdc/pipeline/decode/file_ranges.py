@@ -18,7 +18,7 @@ from strata_cdc.binlog.bytes.payload import read_payload
 from strata_cdc.binlog.events.model import DomainGtidEvent, Query, XaStep
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.transactions import scan_transactions
-from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.binlog.events.xa import UndecidedTransactions
 from strata_cdc.changes.commit_times import commit_times
 from strata_cdc.changes.plan import Range
 from strata_cdc.errors import StrataError, StreamHoleError
@@ -70,7 +70,7 @@ class PreparedInFiles:
     """The prepared transactions that are undecided, over the files of one stream in order."""
 
     def __init__(self) -> None:
-        self._undecided = Undecided()
+        self._undecided = UndecidedTransactions()
         self._prepared: dict[int, tuple[str, TransactionRecord]] = {}
         """Path and record of each, by ordinal."""
         self._lost: list[StreamHoleError] = []
@@ -98,7 +98,7 @@ class PreparedInFiles:
     def copy(self) -> PreparedInFiles:
         """A copy, to continue from here a second time."""
         other = PreparedInFiles()
-        other._undecided = Undecided(self._undecided.prepared())
+        other._undecided = UndecidedTransactions(self._undecided.prepared())
         other._prepared = dict(self._prepared)
         return other
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.binlog.sources.file_start import FileStart
-from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
+from strata_cdc.binlog.sources.port import FileEnd, LostBytes, Transactions
 from strata_cdc.changes.commit_times import times_to_keep
 from strata_cdc.position.executed import ExecutedBuilder
 from strata_cdc.position.sets import GtidSet
@@ -45,20 +45,20 @@ class PlainFiles:
 
     def read_items(self) -> Iterator[Item]:
         """As `ChangeSource.read_items`."""
-        open_file = _OpenFile()
+        open_file = _PlainFileState()
         for item in self._source.read_items():
             yield item
             if isinstance(item, FileStart):
-                open_file = _OpenFile()
+                open_file = _PlainFileState()
             elif isinstance(item, Transactions):
                 open_file.add(item)
-            elif isinstance(item, Lost):
+            elif isinstance(item, LostBytes):
                 open_file.is_plain = False
             elif isinstance(item, FileEnd) and (plain := open_file.plain()) is not None:
                 self.found[open_file.path] = plain
 
 
-class _OpenFile:
+class _PlainFileState:
     """What has been read of a file."""
 
     def __init__(self) -> None:

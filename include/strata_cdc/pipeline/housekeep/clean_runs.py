@@ -59,7 +59,7 @@ class ExpiredRuns(Struct, frozen=True):
     """What is as old and stays."""
 
 
-class _Ledger:
+class _OwnedIntervals:
     """What is stored of a source's intervals, by the starts that plans have: an interval of a plan may be part of a
     longer one by now."""
 
@@ -106,7 +106,7 @@ def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:
         now: Microseconds UTC.
     """
     before = now - source.settings.keep_runs_days * _DAY_MICROS
-    ledger = _Ledger(engine, source.name)
+    ledger = _OwnedIntervals(engine, source.name)
     runs, kept = [], []
     for run in list_folders(runs_url(source.lake, source.name)):
         folder = run_folder(source.lake, source.name, run)
@@ -143,7 +143,7 @@ def _is_older(folder: Folder, before: int) -> bool:
     return 0 not in changed and max(changed, default=0) < before
 
 
-def _needed_for(folder: Folder, run: str, ledger: _Ledger) -> str | None:
+def _needed_for(folder: Folder, run: str, ledger: _OwnedIntervals) -> str | None:
     if not folder.exists(PLAN):
         # A deletion died, or the run before it had a plan.
         return None
@@ -154,7 +154,7 @@ def _needed_for(folder: Folder, run: str, ledger: _Ledger) -> str | None:
     return _unsettled(plan, run, ledger)
 
 
-def _unsettled(plan: RunPlan, run: str, ledger: _Ledger) -> str | None:
+def _unsettled(plan: RunPlan, run: str, ledger: _OwnedIntervals) -> str | None:
     """Why a plan is not settled; None if it is."""
     starts = [planned.interval for planned in plan.tables]
     if not starts:
@@ -173,7 +173,7 @@ def _unsettled(plan: RunPlan, run: str, ledger: _Ledger) -> str | None:
     return None
 
 
-def _due_quarantine(source: Source, ledger: _Ledger, before: int) -> tuple[str, ...]:
+def _due_quarantine(source: Source, ledger: _OwnedIntervals, before: int) -> tuple[str, ...]:
     due = []
     for kept in in_quarantine(source.lake, source.name):
         if 0 < kept.changed_at < before:

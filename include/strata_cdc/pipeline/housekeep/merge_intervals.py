@@ -182,7 +182,7 @@ class _Merger:
             yield from (group for group in groups if len(group) > 1)
 
     def _groups(
-        self, candidates: Sequence[MergeCandidate], runs: Sequence[_Run], before: int
+        self, candidates: Sequence[MergeCandidate], runs: Sequence[_RunFolder], before: int
     ) -> list[list[MergeCandidate]]:
         """Intervals that can become one, in order."""
         groups: list[list[MergeCandidate]] = [[]]
@@ -205,7 +205,7 @@ class _Merger:
         return groups
 
     @staticmethod
-    def _is_needed(interval: ClosedInterval, runs: Sequence[_Run], before: int) -> bool:
+    def _is_needed(interval: ClosedInterval, runs: Sequence[_RunFolder], before: int) -> bool:
         return interval.end > before or any(run.needs(interval) for run in runs)
 
     def _is_wanted(self, group: Sequence[MergeCandidate]) -> Callable[[str, str], bool]:
@@ -229,7 +229,7 @@ class _Merger:
 
     # Runs ---------------------------------------------------------------------------------------------
 
-    def _runs_of(self, begin: int) -> list[_Run]:
+    def _runs_of(self, begin: int) -> list[_RunFolder]:
         """The runs that may have something to do with the intervals of a span."""
         lake, source = self._source.lake, self._source.name
         runs = []
@@ -240,11 +240,11 @@ class _Merger:
                 runs.append(self._run(name, parsed))
         return runs
 
-    def _run(self, name: str, parsed: RunName) -> _Run:
+    def _run(self, name: str, parsed: RunName) -> _RunFolder:
         folder = run_folder(self._source.lake, self._source.name, name)
         recent = self._now - self._limits.run_hours * _HOUR
         is_open = not _is_done(folder) and any(changed // 1000 > recent for _, changed in folder.stamps().values())
-        return _Run(parsed.start, parsed.end + _SECOND, is_open)
+        return _RunFolder(parsed.start, parsed.end + _SECOND, is_open)
 
 
 def _is_done(folder: Folder) -> bool:
@@ -258,7 +258,7 @@ def _is_done(folder: Folder) -> bool:
         return not folder.exists(PLAN)
 
 
-class _Run(Struct, frozen=True):
+class _RunFolder(Struct, frozen=True):
     """A run folder."""
 
     start: int

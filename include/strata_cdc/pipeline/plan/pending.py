@@ -66,7 +66,7 @@ class RunRequest(Struct, frozen=True):
         return self.choice or (WorkChoice.PENDING if spanless else WorkChoice.SPAN)
 
 
-class Work(Struct, frozen=True):
+class IntervalWork(Struct, frozen=True):
     """The tables of one interval that a run processes."""
 
     interval: Interval
@@ -77,7 +77,7 @@ class PlannedWork(Struct, frozen=True):
     """What a run does, and what it leaves."""
 
     span: TimeSpan
-    work: tuple[Work, ...]
+    work: tuple[IntervalWork, ...]
     left: RunRemainder
     history: int
     """The newest schema version that the source had when it began."""
@@ -217,11 +217,11 @@ class _WorkChooser(Struct, frozen=True):
     newest_version: Callable[[TableName], int]
     """The newest that contains a table: it may close the gap that blocked rows."""
 
-    def all_of(self, span: TimeSpan) -> list[Work]:
+    def all_of(self, span: TimeSpan) -> list[IntervalWork]:
         """Every interval that shares time with the span, whole, with all wanted tables that have rows in it."""
-        return [Work(interval, tables) for interval, tables in self.intervals.read_each(span, self._rows_in)]
+        return [IntervalWork(interval, tables) for interval, tables in self.intervals.read_each(span, self._rows_in)]
 
-    def pending(self, span: TimeSpan) -> list[Work]:
+    def pending(self, span: TimeSpan) -> list[IntervalWork]:
         """What is pending before the span's end, oldest first, up to the size that one run processes."""
         planned = self.planned
         if not planned.tracked:
@@ -235,13 +235,13 @@ class _WorkChooser(Struct, frozen=True):
             # Nothing new is closed: what is taken lies in intervals that exist.
             end = min(end, self.intervals.newest_end(default=span.start))
         whole = TimeSpan(min([span.start, _first_commit(planned.stream, default=span.start), *entries]), end)
-        work: list[Work] = []
+        work: list[IntervalWork] = []
         size = 0
         for interval in self.intervals.cover_span(whole, cut=own, opened=frozenset(entries)):
             tables = entries.get(interval.start) or planned.tables.of_interval(planned.source.name, interval.start)
             due = self._due(tables, again=own is not None and own <= interval.start)
             if due and not self._hold_deleted(interval, tables):
-                work.append(Work(interval, due))
+                work.append(IntervalWork(interval, due))
                 size += _bytes_of(planned.stream, interval)
             if size >= planned.run_bytes:
                 break
@@ -290,7 +290,7 @@ class _WorkChooser(Struct, frozen=True):
 
 
 def _count_left(
-    planned: PlannedSource, intervals: SourceIntervals, span: TimeSpan, work: Iterable[Work]
+    planned: PlannedSource, intervals: SourceIntervals, span: TimeSpan, work: Iterable[IntervalWork]
 ) -> RunRemainder:
     chosen = {(part.interval.start, name.database, name.table) for part in work for name in part.tables}
     left = [

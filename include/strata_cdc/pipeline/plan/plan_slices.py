@@ -17,7 +17,7 @@ from strata_cdc.landing.continuity import Continuity
 from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.pasts import table_pasts
-from strata_cdc.pipeline.plan.pending import PlannedWork, RunRequest, Work, bytes_in, choose_work
+from strata_cdc.pipeline.plan.pending import IntervalWork, PlannedWork, RunRequest, bytes_in, choose_work
 from strata_cdc.pipeline.plan.recount import recounted_rows
 from strata_cdc.pipeline.plan.runs import records_in_runs
 from strata_cdc.pipeline.plan.source_intervals import MEGABYTE
@@ -29,7 +29,7 @@ from strata_cdc.runs.specs import (
     Interval,
     PlannedTable,
     PlanReport,
-    Refused,
+    RefusedRows,
     RowsRemoved,
     RunRemainder,
     StatementLogged,
@@ -127,7 +127,7 @@ def draft_range(
     interval = Interval(0, 0, after, until, str(stream.executed_at(until)))
     planned = PlannedWork(TimeSpan(0, 0), (), RunRemainder(0, 0, 0, 0), 0)
     draft = _Draft(source, stream, SchemaStore(engine), {}, {})
-    draft.add(Work(interval, frozenset({table})))
+    draft.add(IntervalWork(interval, frozenset({table})))
     return draft.plan(planned)
 
 
@@ -177,23 +177,23 @@ class _Draft:
         self._tables: list[PlannedTable] = []
         self._slices: list[PlannedSlice] = []
         self._versions: dict[tuple[int, str, str], PlannedVersion] = {}
-        self._refused: list[Refused] = []
+        self._refused: list[RefusedRows] = []
         self._removed: list[RowsRemoved] = []
         self._statements: list[StatementLogged] = []
         self._breaks: dict[str, str] = {}
         self._clock = 0
         """The commit clock after the last transaction that was planned."""
 
-    def add(self, work: Work) -> None:
+    def add(self, work: IntervalWork) -> None:
         """Plans what is taken of one interval."""
         interval = work.interval
         placement = PreparedPlacement(self._stream, interval.after_seq, interval.last_seq)
         statements = self._logged(work, placement)
         held = {**self._held(statements), **{name: why for name, why in self._failing.items() if name in work.tables}}
-        counted = _Counted(work.tables)
+        counted = _RowCounter(work.tables)
         refused = self._slice(interval, placement, work.tables - held.keys(), counted)
         self._refused += (
-            Refused(interval.start, str(table), 0, replace(error.facts(), table=str(table)))
+            RefusedRows(interval.start, str(table), 0, replace(error.facts(), table=str(table)))
             for table, error in lost_rows(placement)
             if table in work.tables
         )
@@ -229,7 +229,7 @@ class _Draft:
         )
 
     def _slice(
-        self, interval: Interval, placement: PreparedPlacement, wanted: frozenset[TableName], counted: _Counted
+        self, interval: Interval, placement: PreparedPlacement, wanted: frozenset[TableName], counted: _RowCounter
     ) -> dict[TableName, int]:
         """Cuts an interval's transactions for some tables; returns the rows of each that cannot be decoded."""
         stream = self._stream
@@ -259,7 +259,7 @@ class _Draft:
                 refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
                 # A sink's rows that are in no version of their table were set aside when they landed.
                 why = why_set_aside(segment, refusal.table) or refusal.error.facts()
-                self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
+                self._refused.append(RefusedRows(interval.start, str(refusal.table), refusal.rows, why))
         read = {planned_slice.segment for planned_slice in slices}
         # Tables whose rows the index of a segment could not count.
         uncounted = {TableName(*name) for url in read for name in stream.segment_at(url).summary.uncounted}
@@ -291,7 +291,7 @@ class _Draft:
             self._clock = record.committed_at
             yield record
 
-    def _logged(self, work: Work, placement: PreparedPlacement) -> list[StatementLogged]:
+    def _logged(self, work: IntervalWork, placement: PreparedPlacement) -> list[StatementLogged]:
         """Statements that changed rows of the work's tables, or of tables that are not known."""
         interval = work.interval
         changes = statement_changes(self._store, self._source.name, placement)
@@ -325,7 +325,7 @@ class _Draft:
             for statement in reversed(statements)
         }
 
-    def _removed_rows(self, work: Work) -> list[RowsRemoved]:
+    def _removed_rows(self, work: IntervalWork) -> list[RowsRemoved]:
         """What DDL removed of the work's tables without row events."""
         interval = work.interval
         return [
@@ -335,7 +335,7 @@ class _Draft:
         ]
 
 
-class _Counted(Struct):
+class _RowCounter(Struct):
     """Counts the rows of some tables in the records that pass."""
 
     tables: frozenset[TableName]

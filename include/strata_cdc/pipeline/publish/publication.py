@@ -59,7 +59,7 @@ def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
     )
 
 
-class Publication:
+class RunPublication:
     """The publication of one run."""
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import Usage
 from strata_cdc.lake.newest_published import note_published
-from strata_cdc.pipeline.publish.publication import Publication
+from strata_cdc.pipeline.publish.publication import RunPublication
 from strata_cdc.pipeline.publish.report import PublishedTable, TableOutcome
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
 from strata_cdc.store.database import writing
@@ -59,14 +59,14 @@ def publish_run(lake: str, source: str, run: str, engine: sa.Engine) -> PublishR
         is_less = stored.run == run or rows <= stored.published_rows
         return is_less and decisions.is_decided(stored)
 
-    publication = Publication(lake, source, run, is_published=is_published, known=newest_commits(source, engine))
+    publication = RunPublication(lake, source, run, is_published=is_published, known=newest_commits(source, engine))
     outcomes = _published_now(lake, engine, publication)
     if outcomes is None:
         return publication.report(list(_published_before(engine, publication.plan)), is_done_before=True)
     return publication.report(outcomes)
 
 
-def _published_now(lake: str, engine: sa.Engine, publication: Publication) -> list[TableOutcome] | None:
+def _published_now(lake: str, engine: sa.Engine, publication: RunPublication) -> list[TableOutcome] | None:
     """The outcomes; None if all of the run is published, by this process before or by another process, and its staged
     files were deleted."""
     if _is_done_elsewhere(engine, publication):
@@ -90,7 +90,7 @@ def _published_now(lake: str, engine: sa.Engine, publication: Publication) -> li
     return outcomes
 
 
-def _is_done_elsewhere(engine: sa.Engine, publication: Publication) -> bool:
+def _is_done_elsewhere(engine: sa.Engine, publication: RunPublication) -> bool:
     """Two processes may do the same run; one deletes the staged files while the other has not published them yet."""
     if publication.is_cleared:
         return True

@@ -12,13 +12,13 @@ from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from strata_cdc.pipeline.publish.publication import Publication
+    from strata_cdc.pipeline.publish.publication import RunPublication
     from strata_cdc.runs.specs import PlannedTable
     from strata_cdc.runs.verdict import Failure, IntervalVerdict
     from strata_cdc.tables.write import StagedFile
 
 
-def stored_verdicts(publication: Publication, *, judged_at: int) -> Iterator[StoredVerdict]:
+def stored_verdicts(publication: RunPublication, *, judged_at: int) -> Iterator[StoredVerdict]:
     """What a run's checks found, in order of interval and table.
 
     Args:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from strata_cdc.tables.write import StagedFile
 
 
-class Decided(Struct, frozen=True):
+class Decider(Struct, frozen=True):
     """Who decides, and why."""
 
     because: str
@@ -67,7 +67,7 @@ class DecisionOutcome(Struct, frozen=True):
     delta_version: int | None = None
 
 
-def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decided) -> DecisionOutcome:
+def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decider) -> DecisionOutcome:
     """Publishes the rows of a table and interval that are in quarantine, as they are.
 
     They are those that were checked, byte for byte, or nothing is published.
@@ -113,7 +113,7 @@ def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
     return DecisionOutcome(entry.name, entry.start, done.rows, after.state, max(0, entry.rows - rows), version)
 
 
-def discard(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decided) -> DecisionOutcome:
+def discard(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decider) -> DecisionOutcome:
     """Gives up the rows of a table and interval that are not published: they are no longer pending.
 
     The ledger keeps that they were discarded, by whom, why, and what had blocked them; the files stay as long as
@@ -235,7 +235,7 @@ def _note(
     )
 
 
-def _decision(quarantined: InQuarantine, verb: Verb, decided: Decided) -> Decision:
+def _decision(quarantined: InQuarantine, verb: Verb, decided: Decider) -> Decision:
     entry = quarantined.withheld.table_interval
     return Decision(
         source=entry.source,

@@ -29,7 +29,7 @@ from strata_cdc.quality.checks.run import damaged_file, judge_interval
 from strata_cdc.quality.checks.sensitive import Sensitive
 from strata_cdc.quality.checks.spark_frames import frame_keys, frame_of
 from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject, count_rules
-from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.quality.checks.suite import SuiteJudge
 from strata_cdc.runs.in_spark import is_remote
 from strata_cdc.runs.run_folder import read_plan, read_staged, run_folder, write_verdicts
 from strata_cdc.runs.run_past import read_past
@@ -271,7 +271,7 @@ class _Judging:
     """The pass over a run's files, and Great Expectations once somebody needs it."""
 
     def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress, *, in_threads: bool) -> None:
-        self.judge: Judge | None = None
+        self.judge: SuiteJudge | None = None
         self.firsts: dict[str, Firsts] = {}
         """By file, what is to be compared with earlier intervals."""
         self._run, self._open_spark, self._progress = run, open_spark, progress
@@ -300,7 +300,7 @@ class _Judging:
             f"{suite.name}, own", subject.name, frame, suite.own, keys, subject.sensitive
         )
 
-    def _great_expectations(self) -> Judge:
+    def _great_expectations(self) -> SuiteJudge:
         if self.judge is None:
             if is_remote(self._open_spark()):
                 raise Permanent(
@@ -308,7 +308,7 @@ class _Judging:
                     "logging the values of rows",
                     remedy="Run this check by spark-submit: unset SPARK_REMOTE.",
                 )
-            self.judge = Judge(self._run)
+            self.judge = SuiteJudge(self._run)
         return self.judge
 
     def _read(self, urls: Sequence[str]) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 from strata_cdc.extras import is_installed
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.quality.checks.judged import FORMAT, JudgedRun
-from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.quality.checks.suite import SuiteJudge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +69,7 @@ def can_write_docs() -> bool:
     return is_installed("great_expectations")
 
 
-def write_docs(folder: Folder, judge: Judge | None = None) -> str:
+def write_docs(folder: Folder, judge: SuiteJudge | None = None) -> str:
     """Makes the Data Docs of a run that has been checked, and returns their first page.
 
     Args:
@@ -81,7 +81,7 @@ def write_docs(folder: Folder, judge: Judge | None = None) -> str:
         DamagedFileError: What was kept of the check is not whole.
         StoreFormatError: A newer version of Strata kept it.
     """
-    judge = judge or Judge(folder.url.rstrip("/").rpartition("/")[2])
+    judge = judge or SuiteJudge(folder.url.rstrip("/").rpartition("/")[2])
     for suite in read_judged(folder).suites:
         judge.record(suite)
     return judge.write_docs(folder.join(DOCS))

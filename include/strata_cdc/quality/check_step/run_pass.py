@@ -83,7 +83,7 @@ def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress
         nonlocal done
         done = files
 
-    numbered = [_Numbered(number, numbers[task.group], task) for number, task in enumerate(tasks)]
+    numbered = [_NumberedTask(number, numbers[task.group], task) for number, task in enumerate(tasks)]
     with progress.following(lambda: (done, least[done - 1] if done else 0)):
         outcomes = in_tasks_and_groups(spark, numbered, _with_edges, _compared, tell=tell) if tasks else []
     for key, value in outcomes:
@@ -95,13 +95,13 @@ def pass_in_spark(tasks: Sequence[FileTask], spark: Any, progress: CheckProgress
     return PassResults(files, between)
 
 
-class _Numbered(NamedTuple):
+class _NumberedTask(NamedTuple):
     number: int
     group: int
     task: FileTask
 
 
-def _with_edges(numbered: _Numbered) -> Iterator[tuple[int, Any]]:
+def _with_edges(numbered: _NumberedTask) -> Iterator[tuple[int, Any]]:
     """The pass over a file under a negative key, and what is to be compared with other files under those of its
     group."""
     passed = _pass_over(numbered.task)

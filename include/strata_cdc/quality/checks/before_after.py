@@ -78,7 +78,7 @@ class ImageBuffers:
         return self._words[name][: 3 * columns].reshape(3, columns)
 
 
-class Gathered:
+class GatheredImages:
     """The images of the batches of a file, one after the other."""
 
     def __init__(self, rows: int, buffers: ImageBuffers | None = None) -> None:

@@ -104,7 +104,7 @@ class ComparedImages(Struct):
         )
 
 
-class _Wanted(NamedTuple):
+class _WantedImages(NamedTuple):
     """First images in the rows of one version that are looked for, in the order of their keys."""
 
     key: Ints
@@ -115,11 +115,11 @@ class _Wanted(NamedTuple):
     file: Ints
     """Its number among the files of the interval."""
 
-    def selected(self, chosen: Ints | Flags) -> _Wanted:
+    def selected(self, chosen: Ints | Flags) -> _WantedImages:
         """Some of them."""
-        return _Wanted(*(column[chosen] for column in self))
+        return _WantedImages(*(column[chosen] for column in self))
 
-    def without(self, done: Ints) -> _Wanted:
+    def without(self, done: Ints) -> _WantedImages:
         """Without some, by index."""
         kept = np.ones(len(self.key), np.bool_)
         kept[done] = False
@@ -136,11 +136,13 @@ def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search:
     """
     images = ComparedImages()
     for version in subject.versions:
-        _compare_version(version, _Work(subject, search, images), _wanted(subject, version, firsts, search.sampling))
+        _compare_version(
+            version, _ImageComparison(subject, search, images), _wanted(subject, version, firsts, search.sampling)
+        )
     return images
 
 
-def _compare_version(version: int, work: _Work, wanted: _Wanted) -> None:
+def _compare_version(version: int, work: _ImageComparison, wanted: _WantedImages) -> None:
     why, search = OLDER, work.search
     for interval, files in groupby(search.files, key=lambda file: file.interval):
         if not len(wanted.key):
@@ -162,18 +164,18 @@ class _StopLookingError(Exception):
     """Nothing older can be known; the text says why."""
 
 
-class _Work:
+class _ImageComparison:
     def __init__(self, subject: TableSubject, search: Search, images: ComparedImages) -> None:
         self._subject, self.search, self._found = subject, search, images
         self._opened: dict[str, OpenedFile] = {}
         self._rows = 0
 
-    def give_up(self, wanted: _Wanted, why: str) -> None:
+    def give_up(self, wanted: _WantedImages, why: str) -> None:
         """Counts what is not compared."""
         if len(wanted.key):
             self._found.not_compared[why] += len(wanted.key)
 
-    def look(self, wanted: _Wanted, files: Sequence[EarlierFile]) -> _Wanted:
+    def look(self, wanted: _WantedImages, files: Sequence[EarlierFile]) -> _WantedImages:
         """Takes what the files of one interval left of the keys; returns those that it does not have.
 
         Raises:
@@ -193,13 +195,13 @@ class _Work:
         return wanted.without(np.array(sorted(last), np.int64))
 
     @staticmethod
-    def _may_have(file: EarlierFile, wanted: _Wanted) -> bool:
+    def _may_have(file: EarlierFile, wanted: _WantedImages) -> bool:
         if file.bounds is None:
             return True
         low, high = file.bounds
         return bool(np.searchsorted(wanted.key, low) < np.searchsorted(wanted.key, high, side="right"))
 
-    def _read(self, file: EarlierFile, wanted: _Wanted) -> Iterable[LastImage]:
+    def _read(self, file: EarlierFile, wanted: _WantedImages) -> Iterable[LastImage]:
         most = self.search.limits
         if self.search.sampling.keys is not None and (len(self._opened) >= most.files or self._rows > most.rows):
             raise _StopLookingError(ENOUGH)
@@ -210,7 +212,7 @@ class _Work:
         except UnreadableEarlierError:
             raise _StopLookingError(UNREADABLE) from None
 
-    def _keys_at(self, wanted: _Wanted, version: int) -> tuple[str, ...]:
+    def _keys_at(self, wanted: _WantedImages, version: int) -> tuple[str, ...]:
         """What an earlier version calls the columns of the key; if it has that key.
 
         Raises:
@@ -242,7 +244,7 @@ class _Work:
         staged = published_names(definition, self.search.columns[now])
         return {staged[name]: old for name, old in names.items() if name in staged}
 
-    def _judge(self, wanted: _Wanted, last: Mapping[int, LastImage], file: OpenedFile) -> None:
+    def _judge(self, wanted: _WantedImages, last: Mapping[int, LastImage], file: OpenedFile) -> None:
         """Compares what one file left with what was found."""
         by_file: dict[int, list[int]] = {}
         for at, left in last.items():
@@ -263,7 +265,7 @@ class _Work:
             )
 
     def _compare(
-        self, wanted: _Wanted, numbers_in_file: Ints, left: Sequence[LastImage], now: JudgedFile, file: OpenedFile
+        self, wanted: _WantedImages, numbers_in_file: Ints, left: Sequence[LastImage], now: JudgedFile, file: OpenedFile
     ) -> None:
         pairs = self._pairs(file.version, now.version_id) or {}
         names = [name for name in self._chain(now).columns if name in pairs]
@@ -288,7 +290,7 @@ class _Work:
             else:
                 self._found.not_compared[PARTIAL] += 1
 
-    def _count(self, wanted: _Wanted, at: int, *, is_equal: bool) -> None:
+    def _count(self, wanted: _WantedImages, at: int, *, is_equal: bool) -> None:
         self._found.rows += 1
         if not is_equal:
             file = self._subject.files[int(wanted.file[at])]
@@ -304,18 +306,18 @@ class _Work:
         return chain
 
 
-def _wanted(subject: TableSubject, version: int, firsts: Mapping[str, Firsts], sampling: Sampling) -> _Wanted:
+def _wanted(subject: TableSubject, version: int, firsts: Mapping[str, Firsts], sampling: Sampling) -> _WantedImages:
     """All that is looked for: of each key the first image in the interval's rows of a version."""
     parts = []
     for number, file in enumerate(subject.files):
         first = firsts.get(file.url)
         if file.version_id == version and first is not None and len(first.key):
             of_file = np.full(len(first.key), number)
-            parts.append(_Wanted(first.key, first.image, first.seq, first.row, first.at, of_file))
+            parts.append(_WantedImages(first.key, first.image, first.seq, first.row, first.at, of_file))
     if not parts:
         none = np.zeros(0, np.int64)
-        return _Wanted(none, none, none, none, none, none)
-    whole = _Wanted(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return _WantedImages(none, none, none, none, none, none)
+    whole = _WantedImages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     ordered = whole.selected(np.lexsort((whole.row, whole.seq, whole.key)))
     firsts_of_keys = ordered.selected(np.concatenate(([True], ordered.key[1:] != ordered.key[:-1])))
     return firsts_of_keys.selected(sampling.chosen(firsts_of_keys.key))

@@ -36,7 +36,7 @@ class FileEdges(NamedTuple):
     edges: Edges
 
 
-class _Written(NamedTuple):
+class _WrittenKeys(NamedTuple):
     """Some keys of a file on the disk."""
 
     first: tuple[int, int] | None
@@ -57,7 +57,7 @@ class KeptEdges:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._held: dict[str, list[FileEdges]] = defaultdict(list)
-        self._written: dict[str, dict[int, list[_Written]]] = {}
+        self._written: dict[str, dict[int, list[_WrittenKeys]]] = {}
         self._file: ScratchFile | None = None
 
     def __enter__(self) -> Self:
@@ -104,11 +104,11 @@ class KeptEdges:
             for file in files:
                 for number, edges in split_edges(file.edges, PARTS):
                     begin = self._file.append(_records(edges))
-                    parts[number].append(_Written(file.first, file.url, self._file, begin, len(edges.key)))
+                    parts[number].append(_WrittenKeys(file.first, file.url, self._file, begin, len(edges.key)))
         self._held.clear()
         self._bytes = 0
 
-    def _read(self, block: _Written) -> FileEdges:
+    def _read(self, block: _WrittenKeys) -> FileEdges:
         records = np.frombuffer(block.file.read_range(block.begin, block.keys * _KEY.itemsize), _KEY)
         columns = (np.ascontiguousarray(records[name]) for name in Edges._fields)
         return FileEdges(block.first, block.url, Edges(*columns))

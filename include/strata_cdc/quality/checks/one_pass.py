@@ -20,7 +20,7 @@ from strata_cdc.changes.arrow import image_fields
 from strata_cdc.files.storage import FileBuffer, content_digest
 from strata_cdc.quality.checks.arrow_values import numbers_of
 from strata_cdc.quality.checks.before_after import (
-    Gathered,
+    GatheredImages,
     ImageBuffers,
     Sampling,
     edges_of,
@@ -96,7 +96,7 @@ class FileResult(NamedTuple):
     """What is to be compared with what was published earlier."""
 
 
-class Whole(NamedTuple):
+class UnorderedRows(NamedTuple):
     """All that rules across files may need: of files in which rows are not where they should be."""
 
     seq: Ints
@@ -126,7 +126,7 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> FileResult:
     return _FilePass(task, opened, buffers.images).run()
 
 
-def read_whole(task: FileTask) -> Whole:
+def read_whole(task: FileTask) -> UnorderedRows:
     """The stream position of each row, and the images of its keys."""
     opened = _open(task.file)
     if isinstance(opened, FileProfile):
@@ -134,7 +134,7 @@ def read_whole(task: FileTask) -> Whole:
     reading = _FilePass(task, opened)
     reading.take_places()
     seq, row = reading.places()
-    return Whole(seq, row, reading.events())
+    return UnorderedRows(seq, row, reading.events())
 
 
 def quote_rows(
@@ -145,13 +145,13 @@ def quote_rows(
     return () if isinstance(opened, FileProfile) else _quoted(opened.parquet, rows, chain, sensitive)
 
 
-class _Opened(NamedTuple):
+class _OpenedParquet(NamedTuple):
     content: memoryview
     parquet: pq.ParquetFile
     """Over the same memory."""
 
 
-def _open(file: JudgedFile, buffer: FileBuffer | None = None) -> _Opened | FileProfile:
+def _open(file: JudgedFile, buffer: FileBuffer | None = None) -> _OpenedParquet | FileProfile:
     """The file, whose bytes are those that were decoded; or what is wrong with it."""
     content = (buffer or FileBuffer()).read_file(file.url)
     if content is None:
@@ -167,7 +167,7 @@ def _open(file: JudgedFile, buffer: FileBuffer | None = None) -> _Opened | FileP
         return FileProfile(file.url, damage=f"is no Parquet file: {error}")
     if tuple(names[-len(METADATA) :]) != METADATA:
         return FileProfile(file.url, damage=f"has the columns {', '.join(names)}, which are no changes")
-    return _Opened(content, parquet)
+    return _OpenedParquet(content, parquet)
 
 
 @lru_cache(maxsize=4096)
@@ -187,7 +187,7 @@ def _fits(schema: pa.Schema, definition: TableDefinition) -> bool:
 class _FilePass:
     """The state of one pass."""
 
-    def __init__(self, task: FileTask, opened: _Opened, buffers: ImageBuffers | None = None) -> None:
+    def __init__(self, task: FileTask, opened: _OpenedParquet, buffers: ImageBuffers | None = None) -> None:
         self._task = task
         self._content, parquet = opened
         self._parquet = parquet
@@ -205,7 +205,7 @@ class _FilePass:
         self._seqs: list[Ints] = []
         self._rows: list[Ints] = []
         self._buffers = buffers or ImageBuffers()
-        self._images = Gathered(0 if self._chain is None else _rows_in(parquet), self._buffers)
+        self._images = GatheredImages(0 if self._chain is None else _rows_in(parquet), self._buffers)
         self._count = 0
         self._gtids: tuple[int, pa.ChunkedArray] | None = None
         """Of the row group that was requested last."""

@@ -29,17 +29,19 @@ _Notes = Annotated[str | list[str] | None, Meta(description="a text, or a list o
 _Condition = Annotated[
     str | None, Meta(description="a condition in MySQL's SQL on the rows that it is about, as in status = 'paid'")
 ]
-_Owner = Annotated[str, Meta(min_length=1, description="the person to ask when the rule fails, a text")] | None
+_RuleOwner = Annotated[str, Meta(min_length=1, description="the person to ask when the rule fails, a text")] | None
 _Described = Annotated[str | None, Meta(description="a text")]
-_Version = Annotated[int, Meta(ge=1, description="the number of a schema version, as `_schema_version` has it")] | None
+_VersionNumber = (
+    Annotated[int, Meta(ge=1, description="the number of a schema version, as `_schema_version` has it")] | None
+)
 _Unused = Annotated[Any, Meta(description="anything: Great Expectations writes it, and nothing reads it here")]
 
 
 class OwnVersions(Struct, frozen=True, forbid_unknown_fields=True):
     """A range of schema versions, both ends inclusive; if an end is omitted, the range is open there."""
 
-    first: _Version = field(default=None, name="from")
-    last: _Version = field(default=None, name="to")
+    first: _VersionNumber = field(default=None, name="from")
+    last: _VersionNumber = field(default=None, name="to")
 
 
 _Versions = Annotated[OwnVersions, Meta(description='a range of schema versions, as in {"from": 12, "to": 17}')] | None
@@ -59,7 +61,7 @@ class OwnExpectation(Struct, frozen=True, forbid_unknown_fields=True):
     where: _Condition = None
     versions: _Versions = None
     """The versions in which it must hold; in the first of them, columns have the names that the expectation uses."""
-    owner: _Owner = None
+    owner: _RuleOwner = None
     description: _Described = None
     notes: _Notes = None
     """Why it must hold; shown wherever it does not."""

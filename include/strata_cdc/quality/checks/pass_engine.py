@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.quality.checks.before_after import Sampling
-    from strata_cdc.quality.checks.one_pass import Whole
+    from strata_cdc.quality.checks.one_pass import UnorderedRows
     from strata_cdc.quality.checks.pass_results import PassResults
     from strata_cdc.quality.checks.rules import ImageChain, Rule
     from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject
@@ -111,7 +111,7 @@ class _AcrossFiles:
         self._between = passed.between
         self._subject = subject
         self._files = passed.files
-        self._whole: dict[str, Whole] = {}
+        self._whole: dict[str, UnorderedRows] = {}
 
     def unique(self, files: Sequence[JudgedFile]) -> RuleFound:
         """Rows that share their position in the stream with others."""
@@ -169,7 +169,7 @@ class _AcrossFiles:
         ordered = in_order([self._files[file.url].profile for file in files])
         return None if ordered is None else [files[at] for at in ordered]
 
-    def _read(self, file: JudgedFile) -> Whole:
+    def _read(self, file: JudgedFile) -> UnorderedRows:
         if file.url not in self._whole:
             self._whole[file.url] = read_whole(task_of(self._subject, file))
         return self._whole[file.url]

@@ -39,7 +39,7 @@ _ROWS = {"partial_unexpected_list", "partial_unexpected_index_list", "details"}
 """What a result has of offending rows; `details` has those of a query."""
 
 
-class Judge:
+class SuiteJudge:
     """Great Expectations in memory: suites are run one after the other, and the Data Docs show them all."""
 
     def __init__(self, run: str = "checks") -> None:

@@ -80,13 +80,13 @@ def _is_known(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> bool:
     )
 
 
-class _Page(NamedTuple):
+class _TextPage(NamedTuple):
     rows: int
     """With those that are NULL."""
     data: pa.Buffer
 
 
-def _pages(content: memoryview, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
+def _pages(content: memoryview, chunk: pq.ColumnChunkMetaData) -> Iterator[_TextPage]:
     at, end = chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size
     if not 0 <= at <= end <= len(content):
         raise _UnknownFormError
@@ -103,7 +103,7 @@ def _pages(content: memoryview, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page
         # zstd holds a frame to its size, but Arrow does not report how much it has decompressed.
         if len(packed) != size or _frame_size(packed) != header.get(_SIZE):
             raise _UnknownFormError
-        yield _Page(data.get(_COUNT, -1), _CODEC.decompress(packed, header[_SIZE]))
+        yield _TextPage(data.get(_COUNT, -1), _CODEC.decompress(packed, header[_SIZE]))
         at += size
 
 
@@ -122,7 +122,7 @@ def _frame_size(packed: memoryview) -> int | None:
     return None if not width else size + 256 if width == 2 else size
 
 
-def _texts(page: _Page, kind: pa.DataType, *, nullable: bool) -> pa.Array:
+def _texts(page: _TextPage, kind: pa.DataType, *, nullable: bool) -> pa.Array:
     data = np.frombuffer(page.data, np.uint8)
     known, count, begin = _NO_BYTES, page.rows, 0
     if count < 0:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from strata_cdc.quality.reconcile.compare import Shown
+    from strata_cdc.quality.reconcile.compare import ShownRows
     from strata_cdc.quality.reconcile.parts import RowPartition
     from strata_cdc.schema.model.definition import TableDefinition
 
@@ -39,7 +39,7 @@ class Chain:
     def __init__(
         self,
         whole_since: int | None,
-        shown: Shown,
+        shown: ShownRows,
         part: RowPartition | None = None,
         count: Callable[[pa.Table], int] = len,
     ) -> None:
@@ -59,7 +59,7 @@ class Chain:
 
     def apply(self, state: pa.Table, changes: pa.Table, definition: TableDefinition) -> pa.Table:
         """As `apply_changes`."""
-        events = _Events(state, changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
+        events = _ImageSequence(state, changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
         is_whole = self._whole_since is not None and events.first_seq > self._whole_since
         key = _key_of(state, definition)
         odd = events.broken(is_whole=is_whole) if key else events.removed_too_often(is_whole=is_whole)
@@ -89,7 +89,7 @@ def _applied(state: pa.Table, changes: pa.Table, definition: TableDefinition, ke
     return last_of_each_key(state, events, completed(events, definition, key, ordered["_missing"], rows_of), key)
 
 
-class _Events:
+class _ImageSequence:
     """All images of a table in order: the rows that are there, then of each change what it found and what it left."""
 
     def __init__(self, state: pa.Table, changes: pa.Table, definition: TableDefinition) -> None:
@@ -150,7 +150,7 @@ class _Events:
         """Those of some images whose row is of a part."""
         return images[part.has(self._keys().take(pa.array(images)))]
 
-    def difference(self, at: int, shown: Shown) -> RowDifference:
+    def difference(self, at: int, shown: ShownRows) -> RowDifference:
         """The difference that is reported of an image."""
         mine = self._row(at)
         change = int(self._at[at])

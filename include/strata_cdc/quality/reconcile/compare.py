@@ -36,7 +36,7 @@ class ComparedTable(Struct, frozen=True):
     partial: int
     differences: tuple[RowDifference, ...]
 
-    def plus(self, other: ComparedTable, shown: Shown) -> ComparedTable:
+    def plus(self, other: ComparedTable, shown: ShownRows) -> ComparedTable:
         """Of two parts of a table together."""
         return ComparedTable(
             self.compared + other.compared,
@@ -51,7 +51,7 @@ class ComparedTable(Struct, frozen=True):
 NOTHING = ComparedTable(0, 0, 0, 0, 0, ())
 
 
-class Shown(Struct, frozen=True):
+class ShownRows(Struct, frozen=True):
     """What may be shown of rows that differ."""
 
     most: int = 20
@@ -60,7 +60,9 @@ class Shown(Struct, frozen=True):
     """Columns, as the change table calls them, whose values nobody may see."""
 
 
-def compare_by_key(lake: LakeRows, server: pa.Table, requested_keys: pa.Table | None, shown: Shown) -> ComparedTable:
+def compare_by_key(
+    lake: LakeRows, server: pa.Table, requested_keys: pa.Table | None, shown: ShownRows
+) -> ComparedTable:
     """Rows with a primary key.
 
     Args:
@@ -72,7 +74,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, requested_keys: pa.Table | 
     """
     definition = lake.state.definition
     key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
-    sides = _Sides(lake, server, requested_keys, key)
+    sides = _NumberedKeys(lake, server, requested_keys, key)
     hidden = sides.touched | sides.partial
     judged = ~hidden & (sides.in_server | sides.expected) & (sides.in_lake | sides.in_server)
     uncovered = judged & ~sides.in_lake & ~sides.known
@@ -88,7 +90,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, requested_keys: pa.Table | 
     )
 
 
-class _Sides:
+class _NumberedKeys:
     """All keys that occur, numbered; an entry of each array is about one of them."""
 
     def __init__(self, lake: LakeRows, server: pa.Table, table: pa.Table | None, key: list[str]) -> None:
@@ -191,7 +193,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | list | None) else str(value)
 
 
-def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> ComparedTable:
+def compare_multisets(lake: LakeRows, server: pa.Table, shown: ShownRows) -> ComparedTable:
     """Rows without a key: how often each is there."""
     rows = pa.concat_tables([lake.state.rows, server])
     codes = row_codes(rows)
@@ -208,7 +210,7 @@ def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> Compare
     return ComparedTable(max(mine, server.num_rows), int(np.abs(surplus).sum()), 0, 0, 0, tuple(differences))
 
 
-def doubled(rows: pa.Table, shown: Shown) -> tuple[RowDifference, ...]:
+def doubled(rows: pa.Table, shown: ShownRows) -> tuple[RowDifference, ...]:
     """Changes that are there twice."""
     examples = map(own_texts, rows.slice(0, shown.most).to_pylist())
     return tuple(RowDifference(Side.DOUBLED, masked(row, row.keys(), shown.hidden)) for row in examples)

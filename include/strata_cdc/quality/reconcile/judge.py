@@ -16,11 +16,11 @@ from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import UndecodableTextError, UnreadableValueError
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.quality.proof.replay import TableState
-from strata_cdc.quality.reconcile.compare import NOTHING, Shown, compare_by_key, compare_multisets, doubled
+from strata_cdc.quality.reconcile.compare import NOTHING, ShownRows, compare_by_key, compare_multisets, doubled
 from strata_cdc.quality.reconcile.lake_rows import LakeTable
 from strata_cdc.quality.reconcile.mirrored import mirror_of
 from strata_cdc.quality.reconcile.part_columns import defaults_of, part_columns, row_columns
-from strata_cdc.quality.reconcile.parts import Chosen, Parted
+from strata_cdc.quality.reconcile.parts import ChosenKeys, PartedRows
 from strata_cdc.quality.reconcile.published import reach_of
 from strata_cdc.quality.reconcile.reading import hidden_of
 from strata_cdc.quality.reconcile.report import Against, ComparisonOutcome, TableReport
@@ -124,7 +124,7 @@ def judge(
     Raises:
         StrataError: The rows do not follow from the log.
     """
-    judged = _Judge(source, engine, past.table(reading.name), stream, reading)
+    judged = _TableJudge(source, engine, past.table(reading.name), stream, reading)
     report = TableReport(str(reading.name), ComparisonOutcome.INCONCLUSIVE, gtid_executed=str(reading.seen))
     refusal = judged.refusal()
     if refusal is not None:
@@ -135,7 +135,7 @@ def judge(
     return judged.compared(report, wanted)
 
 
-class _Judge:
+class _TableJudge:
     def __init__(
         self, source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, reading: ServerReading
     ) -> None:
@@ -184,12 +184,12 @@ class _Judge:
         definition, server = self._past.definition, self._reading.rows
         if definition is None or server is None:
             return replace(report, reasons=("the table was dropped",))
-        shown = Shown(wanted.differences, hidden_of(wanted, self._reading.name))
+        shown = ShownRows(wanted.differences, hidden_of(wanted, self._reading.name))
         report = replace(report, against=Against.CHANGES if self._mirror is None else Against.MIRROR)
         reason = self._incomparable(definition, server)
         if reason is not None:
             return replace(report, reasons=(reason,))
-        chosen = None if isinstance(server, Parted) else self._chosen(definition, server)
+        chosen = None if isinstance(server, PartedRows) else self._chosen(definition, server)
         with ExitStack() as files:
             columns = self._part_columns(definition) if chosen is None else ()
             sides = Sides(files, columns, defaults_of(self._past, columns), wanted.held_bytes)
@@ -203,41 +203,43 @@ class _Judge:
                 return self._in_memory(report, sides, shown)
             return self._in_parts(report, definition, sides, shown)
 
-    def _incomparable(self, definition: TableDefinition, server: pa.Table | Parted) -> str | None:
+    def _incomparable(self, definition: TableDefinition, server: pa.Table | PartedRows) -> str | None:
         if (
             not definition.primary_key
             and self._mirror is None
             and not LakeTable(_nothing, self._past, self._reach).is_complete
         ):
             return "it has no primary key, and rows may be from before the stream"
-        if isinstance(server, Parted) and server.columns != self._part_columns(definition):
+        if isinstance(server, PartedRows) and server.columns != self._part_columns(definition):
             return "its key was changed while it was read: run this once more"
         return None
 
     def _part_columns(self, definition: TableDefinition) -> tuple[str, ...]:
         return row_columns(definition) if self._mirror is not None else part_columns(self._past)
 
-    def _changes(self, name: TableName, chosen: Chosen | None) -> Iterator[pa.Table]:
+    def _changes(self, name: TableName, chosen: ChosenKeys | None) -> Iterator[pa.Table]:
         """Those that the rows are made of; beside a mirror, those that it, or what the server showed, may lack."""
         since = 0 if self._mirror is None else min(self._settled, self._reach.upto)
         for batch in read_batches(self._source.lake, self._source.name, name):
             late = batch if self._mirror is None else batch.filter(pc.greater(batch["_seq"], since))
             yield late if chosen is None or self._mirror is not None else chosen.changes(late)
 
-    def _chosen(self, definition: TableDefinition, server: pa.Table) -> Chosen | None:
+    def _chosen(self, definition: TableDefinition, server: pa.Table) -> ChosenKeys | None:
         """The keys of a sample; of a mirror any key can be used, of changes those that never had other columns or
         types."""
         names = [column_name(name) for name in definition.primary_key]
         requested, key = self._reading.queried, list(exact_names(definition, names))
         if requested is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
             return None
-        return Chosen(key, [server.select(key).cast(requested.schema), requested], defaults_of(self._past, tuple(key)))
+        return ChosenKeys(
+            key, [server.select(key).cast(requested.schema), requested], defaults_of(self._past, tuple(key))
+        )
 
     def _lake(self, table: LakeTable, landed: Sequence[pa.Table]) -> LakeRows:
         lake = table.rows(self._reading.seen, self._settled)
         return replace(lake, touched=pa.concat_tables([lake.touched, *landed]))
 
-    def _in_memory(self, report: TableReport, sides: Sides, shown: Shown) -> TableReport:
+    def _in_memory(self, report: TableReport, sides: Sides, shown: ShownRows) -> TableReport:
         """Compares a table that is in memory."""
         mirrored, landed, server = (held_rows(side) for side in (sides.mirror, sides.landed, sides.server))
         rows = (
@@ -260,7 +262,9 @@ class _Judge:
             compared = compare_multisets(lake, theirs, shown)
         return self._judged(report, lake.doubled, compared, shown)
 
-    def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
+    def _in_parts(
+        self, report: TableReport, definition: TableDefinition, sides: Sides, shown: ShownRows
+    ) -> TableReport:
         """Compares a large one."""
         schema = exact_schema(definition)
         comparison, twice, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
@@ -298,7 +302,7 @@ class _Judge:
             for part in touched_keys(self._stream, history, self._reading.name, key, span):
                 yield part.rename_columns(list(names)).cast(wanted)
 
-    def _judged(self, report: TableReport, twice: pa.Table, compared: ComparedTable, shown: Shown) -> TableReport:
+    def _judged(self, report: TableReport, twice: pa.Table, compared: ComparedTable, shown: ShownRows) -> TableReport:
         shown_twice = doubled(twice, shown)
         different = compared.different + twice.num_rows
         if different:
@@ -342,7 +346,7 @@ def _some(rows: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *(row.select(schema.names).cast(schema) for row in rows)])
 
 
-def _chosen_rows(chosen: Chosen | None, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
+def _chosen_rows(chosen: ChosenKeys | None, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
     return batches if chosen is None else map(chosen.rows, batches)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 
-class Mirrored(Struct, frozen=True):
+class ConfirmedMirror(Struct, frozen=True):
     """A mirror, and up to where it equals its table."""
 
     mirror: Mirror
@@ -38,7 +38,7 @@ class Mirrored(Struct, frozen=True):
         return f"{at}: `strata run --source {mirror.source}`"
 
 
-def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None:
+def mirror_of(source: Source, name: TableName, last_seq: int) -> ConfirmedMirror | None:
     """The mirror of a table that is there.
 
     Args:
@@ -53,4 +53,4 @@ def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None
     if mirror is None or mirror.is_dropped:
         return None
     reached = position_now(source.lake, mirror).seq
-    return Mirrored(mirror, reached if mirror.position.seq > last_seq else min(reached, last_seq))
+    return ConfirmedMirror(mirror, reached if mirror.position.seq > last_seq else min(reached, last_seq))

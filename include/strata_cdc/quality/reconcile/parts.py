@@ -72,7 +72,7 @@ class RowPartition(Struct, frozen=True):
         return _parts_of(columns, count, self.parts)
 
 
-class Parted:
+class PartedRows:
     """Rows of one kind; they are read back once all are put.
 
     Args:
@@ -133,12 +133,12 @@ class Parted:
         within = self._within
         return RowPartition(self.columns, within.parts * PARTS, within.number + within.parts * number)
 
-    def split(self, number: int) -> Parted:
+    def split(self, number: int) -> PartedRows:
         """A part in parts, some of its rows in memory at a time."""
         return self._like(self.part_of(number)).put_all(self._read(number))
 
-    def _like(self, within: RowPartition) -> Parted:
-        return Parted(self.columns, within)
+    def _like(self, within: RowPartition) -> PartedRows:
+        return PartedRows(self.columns, within)
 
     def _numbers(self, columns: Columns, count: int) -> Numbers:
         parts = self._within.parts
@@ -183,7 +183,7 @@ class Parted:
             yield pa.ipc.open_stream(self._file.read_range(begin, size)).read_all()
 
 
-class PartedChanges(Parted):
+class PartedChanges(PartedRows):
     """Changes as they lie in a change table.
 
     Args:
@@ -205,11 +205,11 @@ class PartedChanges(Parted):
         if moved.any():
             self._put(rows.filter(pa.array(moved)), after_parts[moved])
 
-    def _like(self, within: RowPartition) -> Parted:
+    def _like(self, within: RowPartition) -> PartedRows:
         return PartedChanges(self.columns, self._defaults, within)
 
 
-def parts_of(sides: Sequence[Parted], bound_bytes: int) -> Iterator[tuple[RowPartition, list[pa.Table | None]]]:
+def parts_of(sides: Sequence[PartedRows], bound_bytes: int) -> Iterator[tuple[RowPartition, list[pa.Table | None]]]:
     """Each part of some kinds of rows that the same columns identify.
 
     Args:
@@ -226,8 +226,8 @@ def parts_of(sides: Sequence[Parted], bound_bytes: int) -> Iterator[tuple[RowPar
 
 
 def gathered(
-    batches: Iterable[pa.Table], most_bytes: int, make: Callable[[], Parted] | None
-) -> list[pa.Table] | Parted:
+    batches: Iterable[pa.Table], most_bytes: int, make: Callable[[], PartedRows] | None
+) -> list[pa.Table] | PartedRows:
     """Rows in memory, or in parts if they are more than so many bytes and can be put into parts."""
     held: list[pa.Table] = []
     size, coming = 0, iter(batches)
@@ -239,7 +239,7 @@ def gathered(
     return held
 
 
-class Chosen:
+class ChosenKeys:
     """Some keys by their hashes: rows of a few others may come along."""
 
     def __init__(self, key: Sequence[str], keys: Sequence[pa.Table], defaults: Defaults) -> None:

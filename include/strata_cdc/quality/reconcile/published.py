@@ -45,7 +45,7 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
         last_seq: The last transaction that matters.
     """
     intervals = _unpublished(engine, stream.source, names)
-    walk = _Walk(stream, names)
+    walk = _IntervalWalk(stream, names)
     for interval in sorted(
         IntervalLedger(engine).all(stream.source), key=lambda interval: (interval.after_seq, interval.last_seq)
     ):
@@ -67,7 +67,7 @@ def _unpublished(engine: sa.Engine, source: str, names: Collection[TableName]) -
     return {interval.start: interval for interval in intervals if interval.rows}
 
 
-class _Walk:
+class _IntervalWalk:
     """Along the intervals, in stream order."""
 
     def __init__(self, stream: LandedStream, names: Collection[TableName]) -> None:

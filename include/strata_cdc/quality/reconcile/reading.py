@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.position.binlog_position import ServerPosition
     from strata_cdc.position.port import Executed
-    from strata_cdc.quality.reconcile.parts import Parted
+    from strata_cdc.quality.reconcile.parts import PartedRows
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 
@@ -48,7 +48,7 @@ class ServerReading(Struct, frozen=True):
     name: TableName
     definition: TableDefinition | None
     """None: there is no such table."""
-    rows: pa.Table | Parted | None
+    rows: pa.Table | PartedRows | None
     """In parts where they are many."""
     queried: pa.Table | None
     """Keys whose rows were read; None if all were."""

@@ -30,7 +30,7 @@ from strata_cdc.mirrors.table import Mirror
 from strata_cdc.quality.reconcile.judge import judge
 from strata_cdc.quality.reconcile.mirrored import mirror_of
 from strata_cdc.quality.reconcile.part_columns import part_columns, row_columns
-from strata_cdc.quality.reconcile.parts import Parted, gathered
+from strata_cdc.quality.reconcile.parts import PartedRows, gathered
 from strata_cdc.quality.reconcile.past import SourcePast
 from strata_cdc.quality.reconcile.reading import ServerReading
 from strata_cdc.quality.reconcile.report import Against, ComparisonOutcome, SourceReport, TableReport, failed
@@ -192,7 +192,7 @@ class _Comparison:
             return
         self._held.append(reading)
         held = sum(reading.rows.nbytes for reading in self._held if isinstance(reading.rows, pa.Table))
-        if held >= self._wanted.held_bytes or isinstance(reading.rows, Parted):
+        if held >= self._wanted.held_bytes or isinstance(reading.rows, PartedRows):
             yield from self._judge()
 
     def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> ServerReading:
@@ -200,7 +200,7 @@ class _Comparison:
         begin = server.end()
         seen = server.executed()
         definition = server.definition(name)
-        rows: pa.Table | Parted | None = None
+        rows: pa.Table | PartedRows | None = None
         sample = Sample()
         if definition is not None:
             sample = self._sample(past, name, definition)
@@ -235,7 +235,7 @@ class _Comparison:
             except (BadData, Usage) as error:
                 report = failed(str(reading.name), error, self._against(reading.name, error))
             finally:
-                if isinstance(reading.rows, Parted):
+                if isinstance(reading.rows, PartedRows):
                     reading.rows.close()
             seconds = round(reading.seconds + time.monotonic() - began, 3)
             yield self._announced(reading.name, replace(report, seconds=seconds))
@@ -274,10 +274,10 @@ def _select(server: ServerRows, name: TableName, definition: TableDefinition, sa
 
 def _held(
     batches: Iterator[pa.Table], definition: TableDefinition, columns: tuple[str, ...], most_bytes: int
-) -> pa.Table | Parted:
+) -> pa.Table | PartedRows:
     """The rows of a table; if they are more than so many bytes, in parts."""
-    rows = gathered(batches, most_bytes, partial(Parted, columns) if columns else None)
-    if isinstance(rows, Parted):
+    rows = gathered(batches, most_bytes, partial(PartedRows, columns) if columns else None)
+    if isinstance(rows, PartedRows):
         return rows
     return pa.concat_tables([exact_schema(definition).empty_table(), *rows])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import Struct
 
-from strata_cdc.quality.reconcile.parts import Parted, PartedChanges, gathered, parts_of
+from strata_cdc.quality.reconcile.parts import PartedChanges, PartedRows, gathered, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from strata_cdc.quality.reconcile.parts import RowPartition
     from strata_cdc.schema.model.definition import TableName
 
-    Held = list[pa.Table] | Parted
+    Held = list[pa.Table] | PartedRows
 
 
 class SidesOfPart(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Sides:
 
     def __init__(self, files: ExitStack, columns: tuple[str, ...], defaults: Defaults, held_bytes: int) -> None:
         self._files, self._columns, self._held_bytes = files, columns, held_bytes
-        self._make_rows, self._make_changes = partial(Parted, columns), partial(PartedChanges, columns, defaults)
+        self._make_rows, self._make_changes = partial(PartedRows, columns), partial(PartedChanges, columns, defaults)
         self.defaults = defaults
         self._left = held_bytes
         self.server: Held = []
@@ -56,10 +56,10 @@ class Sides:
         self.mirror: Held = []
         self.changes: dict[TableName, Held] = {}
 
-    def take_server(self, rows: pa.Table | Parted) -> None:
+    def take_server(self, rows: pa.Table | PartedRows) -> None:
         """Takes the rows that were read from the server; the caller closes them."""
-        self.server = rows if isinstance(rows, Parted) else [rows]
-        self._left -= 0 if isinstance(rows, Parted) else rows.nbytes
+        self.server = rows if isinstance(rows, PartedRows) else [rows]
+        self._left -= 0 if isinstance(rows, PartedRows) else rows.nbytes
 
     def rows(self, batches: Iterable[pa.Table]) -> Held:
         """Takes rows."""
@@ -69,7 +69,7 @@ class Sides:
         """Takes changes."""
         return self._gathered(batches, self._make_changes)
 
-    def _gathered(self, batches: Iterable[pa.Table], make: Callable[[], Parted]) -> Held:
+    def _gathered(self, batches: Iterable[pa.Table], make: Callable[[], PartedRows]) -> Held:
         opened = partial(self._opened, make) if self._columns else None
         rows = gathered(batches, max(self._left, 0), opened)
         if isinstance(rows, list):
@@ -79,13 +79,13 @@ class Sides:
     @property
     def are_held(self) -> bool:
         """Whether all of them are in memory."""
-        return not any(isinstance(side, Parted) for side in self._all())
+        return not any(isinstance(side, PartedRows) for side in self._all())
 
     @property
     def server_rows(self) -> int:
         """Rows of the server."""
         held = self.server
-        return held.rows if isinstance(held, Parted) else sum(batch.num_rows for batch in held)
+        return held.rows if isinstance(held, PartedRows) else sum(batch.num_rows for batch in held)
 
     def parts(self) -> Iterator[tuple[RowPartition, SidesOfPart]]:
         """Part by part, what is in memory put into parts, too."""
@@ -97,10 +97,10 @@ class Sides:
             server, landed, mirror, *changes = ([] if table is None else [table] for table in tables)
             yield part, SidesOfPart(server, landed, mirror, dict(zip(names, changes, strict=True)))
 
-    def _parted(self, held: Held, make: Callable[[], Parted]) -> Parted:
-        return held if isinstance(held, Parted) else self._opened(make).put_all(held)
+    def _parted(self, held: Held, make: Callable[[], PartedRows]) -> PartedRows:
+        return held if isinstance(held, PartedRows) else self._opened(make).put_all(held)
 
-    def _opened(self, make: Callable[[], Parted]) -> Parted:
+    def _opened(self, make: Callable[[], PartedRows]) -> PartedRows:
         return self._files.enter_context(make())
 
     def _all(self) -> list[Held]:
@@ -113,7 +113,7 @@ def held_rows(held: Held) -> list[pa.Table]:
     Raises:
         TypeError: They are not.
     """
-    if isinstance(held, Parted):
+    if isinstance(held, PartedRows):
         raise TypeError("rows in parts were taken for rows in memory")
     return held
 

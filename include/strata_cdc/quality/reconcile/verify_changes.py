@@ -17,7 +17,7 @@ from strata_cdc.errors import BadData, Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.quality.proof.replay import replay
 from strata_cdc.quality.reconcile.chain import Chain
-from strata_cdc.quality.reconcile.compare import Shown, doubled
+from strata_cdc.quality.reconcile.compare import ShownRows, doubled
 from strata_cdc.quality.reconcile.lake_rows import LakeTable
 from strata_cdc.quality.reconcile.part_columns import defaults_of, part_columns
 from strata_cdc.quality.reconcile.past import SourcePast
@@ -84,9 +84,9 @@ def _verified(
     source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, wanted: ComparisonRequest
 ) -> TableReport:
     reach = reach_of(engine, stream, past.names, stream.last_seq)
-    shown = Shown(wanted.differences, hidden_of(wanted, past.name))
+    shown = ShownRows(wanted.differences, hidden_of(wanted, past.name))
     columns = part_columns(past)
-    verified, counts = _Found(past, reach, shown), {name: Counter[int]() for name in sorted(past.names)}
+    verified, counts = _PartsOfTable(past, reach, shown), {name: Counter[int]() for name in sorted(past.names)}
     with ExitStack() as files:
         sides = Sides(files, columns, defaults_of(past, columns), wanted.held_bytes)
         for name, count in counts.items():
@@ -113,10 +113,10 @@ def _verified(
     )
 
 
-class _Found:
+class _PartsOfTable:
     """What is found of one table, a part after the other."""
 
-    def __init__(self, past: TablePast, reach: PublishedReach, shown: Shown) -> None:
+    def __init__(self, past: TablePast, reach: PublishedReach, shown: ShownRows) -> None:
         self._past, self._reach, self._shown = past, reach, shown
         self._until = past.until(reach.upto)
         self.looked = 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class _Entry(NamedTuple):
+class _NamedVersion(NamedTuple):
     """The content of one version for one name."""
 
     seq: int
@@ -139,7 +139,7 @@ def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableN
     return {name: moved[version, name] for name, version in gone.items() if (version, name) in moved}
 
 
-def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict[TableName, list[_Entry]]:
+def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict[TableName, list[_NamedVersion]]:
     """What the versions have about these names and about all tables, in stream order."""
     version, table = schema_version.c, table_version.c
     columns = (
@@ -162,18 +162,20 @@ def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict
         )
         .order_by(version.seq, version.statement_no, version.id)
     )
-    entries: defaultdict[TableName, list[_Entry]] = defaultdict(list)
+    entries: defaultdict[TableName, list[_NamedVersion]] = defaultdict(list)
     with reading(engine) as connection:
         for seq, number, version_id, committed_at, *parts, fingerprint, gap in connection.execute(query):
             name = TableName(*parts)
-            entries[name].append(_Entry(seq, number, version_id, committed_at, name, fingerprint is not None, gap))
+            entries[name].append(
+                _NamedVersion(seq, number, version_id, committed_at, name, fingerprint is not None, gap)
+            )
     return entries
 
 
 def _summary(
     name: TableName,
-    own: Sequence[_Entry],
-    wider: Sequence[_Entry],
+    own: Sequence[_NamedVersion],
+    wider: Sequence[_NamedVersion],
 ) -> TableSummary:
     newest = max([own[-1], *wider], key=lambda entry: (*entry[:3], entry.name))
     state = TablePresence.UNKNOWN if newest.gap else TablePresence.PRESENT if newest.is_there else TablePresence.DROPPED

@@ -21,7 +21,7 @@ from strata_cdc.schema.answers.lines import (
 )
 from strata_cdc.schema.answers.tables import require_table
 from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
-from strata_cdc.schema.history.identified_tables import Identified, Renames, identified, renames_between
+from strata_cdc.schema.history.identified_tables import IdentifiedTable, Renames, identified, renames_between
 from strata_cdc.schema.history.lineage import OnlineChange, lineage, online_changes
 from strata_cdc.schema.history.versions import EVERY_TABLE, Session, StoredEntry, VersionOrigin
 from strata_cdc.schema.model.folding import fold_name
@@ -124,7 +124,7 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
         (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
         for drift in store.drifts(source)
     }
-    newest = _Newest()
+    newest = _NewestTables()
     for page in (entries[at : at + _PAGE] for at in range(0, len(entries), _PAGE)):
         store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
         sessions = store.sessions(entry.version_id for entry in page)
@@ -177,8 +177,8 @@ def _of_column(changes: Iterable[ShownChange], column: str) -> Iterator[ShownCha
 
 
 def _with_definitions(
-    store: SchemaStore, page: Sequence[StoredEntry], newest: _Newest
-) -> Iterator[tuple[StoredEntry, Identified | None, Identified | None, str | None]]:
+    store: SchemaStore, page: Sequence[StoredEntry], newest: _NewestTables
+) -> Iterator[tuple[StoredEntry, IdentifiedTable | None, IdentifiedTable | None, str | None]]:
     """Each entry of a page with the table before it, the table after it, and the statement."""
     ddls = store.ddls(entry.version_id for entry in page)
     for entry in page:
@@ -186,7 +186,7 @@ def _with_definitions(
         yield entry, newest.replace(entry, table), table, ddls.get(entry.version_id)
 
 
-class _Newest:
+class _NewestTables:
     """The newest table of each name, along a history.
 
     A renamed table has, as the table before it, the table of its old name. A table that takes the name of another
@@ -194,11 +194,11 @@ class _Newest:
     """
 
     def __init__(self) -> None:
-        self._before: dict[TableName, Identified | None] = {}
-        self._of_this_version: dict[TableName, Identified | None] = {}
+        self._before: dict[TableName, IdentifiedTable | None] = {}
+        self._of_this_version: dict[TableName, IdentifiedTable | None] = {}
         self._version_id = 0
 
-    def replace(self, entry: StoredEntry, table: Identified | None) -> Identified | None:
+    def replace(self, entry: StoredEntry, table: IdentifiedTable | None) -> IdentifiedTable | None:
         """Takes the next entry and returns the table before it. Names are swapped within one version."""
         if entry.version_id != self._version_id:
             self._before |= self._of_this_version

@@ -157,13 +157,13 @@ class CreateStatement(Struct, frozen=True):
 
 def create_statement(store: SchemaStore, source: str, name: TableName, version: SchemaVersion) -> CreateStatement:
     """The output of SHOW CREATE TABLE for a version, as far as the history has it."""
-    walk = _Walk(store, source)
+    walk = _TableStatements(store, source)
     written, notes = walk.follow(name, version.version_id)
     sql = create_table_sql(name.table, version.definition, written)
     return CreateStatement(name, sql, tuple(dict.fromkeys([*notes, *_notes_of(version.definition)])))
 
 
-class _Walk:
+class _TableStatements:
     """Follows the statements of a table, and of the tables that it was renamed or copied from."""
 
     def __init__(self, store: SchemaStore, source: str) -> None:

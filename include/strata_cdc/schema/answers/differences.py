@@ -11,7 +11,7 @@ from strata_cdc.schema.answers.lines import DifferenceLine, EffectLine
 from strata_cdc.schema.answers.tables import versions_at
 from strata_cdc.schema.apply.diff import diff
 from strata_cdc.schema.history.historian import History
-from strata_cdc.schema.history.identified_tables import Identified, Renames, identified, renames_between
+from strata_cdc.schema.history.identified_tables import IdentifiedTable, Renames, identified, renames_between
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.model.row_effects import ALL_ROWS_GO, together
 
@@ -93,7 +93,7 @@ def _difference(
     )
 
 
-def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> Identified | None:
+def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> IdentifiedTable | None:
     """The table of a version; the version may also have an entry of another name."""
     wanted = (version.version_id, version.fingerprint)
     return next(

@@ -17,7 +17,7 @@ from strata_cdc.schema.apply.convert import Conversion, conversion_of
 from strata_cdc.schema.apply.create import with_primary_not_null
 from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys, with_period_columns
 from strata_cdc.schema.apply.limits import possible_limits
-from strata_cdc.schema.apply.placed import Placed
+from strata_cdc.schema.apply.placed import PlacedColumn
 from strata_cdc.schema.apply.surviving import surviving_keys
 from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times, without_row_end
 from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
@@ -96,7 +96,7 @@ class _Altering:
         self.renamed = change.new_name is not None
         self.database_collation = database_collation
         self.conversion: Conversion | None = None
-        self.placed: list[Placed] = []
+        self.placed: list[PlacedColumn] = []
         self.touched: dict[str, _Touch] = {}
         """By folded name, until the column is there: MariaDB accepts ALTER COLUMN and MODIFY of a column that the same
         statement adds."""
@@ -260,10 +260,10 @@ class _Altering:
                 step, new = changes.pop(name)
                 if self.conversion:
                     new = self.conversion.modified(new, column, step.column.type)
-                self.placed.append(Placed(new, column, step.column))
+                self.placed.append(PlacedColumn(new, column, step.column))
             else:
                 new = touched.pop(name)(column) if name in touched else column
-                self.placed.append(Placed(self.conversion.converted(new) if self.conversion else new, column))
+                self.placed.append(PlacedColumn(self.conversion.converted(new) if self.conversion else new, column))
         added = {fold_name(step.column.name) for step in self.steps if isinstance(step, AddColumn)}
         missing = [*drops, *(name for name in (*changes, *touched) if name not in added)]
         if missing:
@@ -284,7 +284,7 @@ class _Altering:
             if isinstance(step, AddColumn):
                 touch = self.touched.pop(fold_name(step.column.name), None)
                 column = touch(written[number]) if touch else written[number]
-                self.insert(Placed(column, None, step.column), step.after)
+                self.insert(PlacedColumn(column, None, step.column), step.after)
             elif isinstance(step, ChangeColumn):
                 self.place_changed(step, written[number])
 
@@ -293,12 +293,12 @@ class _Altering:
         moved = next((each for each in self.placed if each.old is not None and _is_named(each.old, step.old)), None)
         if moved is None:
             self.placed = [each for each in self.placed if each.old is not None or not _is_named(each.column, step.old)]
-            self.insert(Placed(written, None, step.column), step.after)
+            self.insert(PlacedColumn(written, None, step.column), step.after)
         elif step.after is not None:
             self.placed.remove(moved)
             self.insert(moved, step.after)
 
-    def insert(self, placed: Placed, after: str | None) -> None:
+    def insert(self, placed: PlacedColumn, after: str | None) -> None:
         if after is None:
             self.placed.append(placed)
         elif after == "":

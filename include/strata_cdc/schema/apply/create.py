@@ -12,7 +12,7 @@ from strata_cdc.schema.apply.charset import charset_of, collation_for
 from strata_cdc.schema.apply.columns import column_from
 from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys, with_period_columns
 from strata_cdc.schema.apply.limits import possible_limits
-from strata_cdc.schema.apply.placed import Placed
+from strata_cdc.schema.apply.placed import PlacedColumn
 from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times, without_row_end
 from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
 from strata_cdc.schema.model.definition import TableDefinition
@@ -48,7 +48,7 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
         possible_limits(options.engine, options.row_format, context),
         MariadbKeys.from_engine(options.engine, context.flavour),
     )
-    placed = [Placed(column, None, written) for column, written in zip(columns, change.columns, strict=True)]
+    placed = [PlacedColumn(column, None, written) for column, written in zip(columns, change.columns, strict=True)]
     columns = with_implicit_timestamps(placed, primary_columns(keys), context)
     versioned = options.versioned or any(written.versioned for written in change.columns)
     return TableDefinition(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column
 
 
-class Placed(Struct):
+class PlacedColumn(Struct):
     """A column of the new table, and the old column that it was."""
 
     column: Column

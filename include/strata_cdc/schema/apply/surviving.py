@@ -21,7 +21,7 @@ from strata_cdc.schema.model.types import BLOBS, LABELLED, SPATIAL, TEXTS, parse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.schema.apply.placed import Placed
+    from strata_cdc.schema.apply.placed import PlacedColumn
     from strata_cdc.schema.ddl.changes import AlterStep
     from strata_cdc.schema.model.definition import Column
     from strata_cdc.schema.model.types import ColumnType
@@ -32,7 +32,7 @@ _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
 
 
 def surviving_keys(
-    before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[Placed], *, mariadb: bool
+    before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[PlacedColumn], *, mariadb: bool
 ) -> list[Key]:
     """The keys that are left, with the new names of their columns; a key whose columns are all dropped is dropped too.
 
@@ -82,7 +82,7 @@ class _Parts(Struct, frozen=True):
 
     before: dict[str, Column]
     """The old columns, by folded name."""
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedColumn]
     mariadb: bool
 
     def parts_of(self, key: Key) -> tuple[KeyPart, ...]:
@@ -102,7 +102,7 @@ class _Parts(Struct, frozen=True):
                 return replace(part, column=placed.column.name).with_lengths(kept)
         return None
 
-    def _kept_length(self, length: int | None, placed: Placed, before: Column) -> int | None:
+    def _kept_length(self, length: int | None, placed: PlacedColumn, before: Column) -> int | None:
         if placed.old is not None:
             # To MariaDB a key on a whole column stays one, whatever type the column gets.
             return None if length is None and self.mariadb else _prefix(length, placed.old, placed.column)

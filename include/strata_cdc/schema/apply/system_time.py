@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata_cdc.schema.model.definition import Column, Generated, KeyKind
+from strata_cdc.schema.model.definition import Column, GeneratedKind, KeyKind
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_times import ROW_END, ROW_START
 
@@ -31,7 +31,7 @@ def _hidden(name: str, expression: str) -> Column:
         name,
         "timestamp(6)",
         nullable=False,
-        generated=Generated.STORED,
+        generated=GeneratedKind.STORED,
         generation_expression=expression,
         hidden=True,
     )

@@ -13,13 +13,13 @@ from strata_cdc.schema.model.types import TypeKind, parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.schema.apply.placed import Placed
+    from strata_cdc.schema.apply.placed import PlacedColumn
     from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.model.definition import Column
 
 
 def with_implicit_timestamps(
-    placed: Sequence[Placed],
+    placed: Sequence[PlacedColumn],
     primary: frozenset[str],
     context: DdlContext,
 ) -> list[Column]:
@@ -56,7 +56,7 @@ def with_implicit_timestamps(
     return columns
 
 
-def _promoted(placed: Placed, context: DdlContext) -> Column | None:
+def _promoted(placed: PlacedColumn, context: DdlContext) -> Column | None:
     """The first TIMESTAMP, which is NOT NULL, with CURRENT_TIMESTAMP; None if it does not get it."""
     column = placed.column
     is_bare = column.default is None
@@ -69,7 +69,7 @@ def _promoted(placed: Placed, context: DdlContext) -> Column | None:
     return replace(current, on_update=now)
 
 
-def _with_zero(placed: Placed, context: DdlContext, *, is_primary: bool) -> Column:
+def _with_zero(placed: PlacedColumn, context: DdlContext, *, is_primary: bool) -> Column:
     """A TIMESTAMP with the zero timestamp as its default, if it gets that."""
     column = placed.column
     if context.flavour.is_mariadb():
@@ -79,12 +79,12 @@ def _with_zero(placed: Placed, context: DdlContext, *, is_primary: bool) -> Colu
     return replace(column, default=_zero(column)) if gets_zero and column.default is None else column
 
 
-def _is_copied(placed: Placed, context: DdlContext) -> bool:
+def _is_copied(placed: PlacedColumn, context: DdlContext) -> bool:
     """Whether MariaDB takes a column from the old table as it is."""
     return context.flavour.is_mariadb() and placed.written is None
 
 
-def _gets_expression(placed: Placed, context: DdlContext) -> bool:
+def _gets_expression(placed: PlacedColumn, context: DdlContext) -> bool:
     """Whether ALTER COLUMN gives an expression to a column of MySQL that has none."""
     old = placed.old
     if old is None or placed.written is not None or context.flavour.is_mariadb():

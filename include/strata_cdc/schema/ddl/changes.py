@@ -11,7 +11,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.ddl.literals import Literal
-    from strata_cdc.schema.model.definition import ApplicationPeriod, Generated, KeyKind, TableName
+    from strata_cdc.schema.model.definition import ApplicationPeriod, GeneratedKind, KeyKind, TableName
     from strata_cdc.schema.model.types import TypeKind
     from strata_cdc.schema.model.view import ViewDefinition
 
@@ -63,7 +63,7 @@ class WrittenColumn(Struct, frozen=True):
     default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None = None
     auto_increment: bool = False
     on_update: CurrentTimestamp | None = None
-    generated: Generated | None = None
+    generated: GeneratedKind | None = None
     generation_expression: str | None = None
     invisible: bool = False
     comment: str = ""

@@ -21,7 +21,7 @@ from strata_cdc.schema.ddl.keys import read_references, skip_engine_attribute
 from strata_cdc.schema.ddl.lexer import NAME, NUMBER, STRING
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.ddl.types import read_charset_name, read_type
-from strata_cdc.schema.model.definition import Generated, KeyKind
+from strata_cdc.schema.model.definition import GeneratedKind, KeyKind
 
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
@@ -155,9 +155,9 @@ def _generated(cursor: TokenCursor) -> _Attribute:
 def _as(cursor: TokenCursor) -> _Attribute:
     row_time = "ROW START" if cursor.take_all("ROW", "START") else "ROW END" if cursor.take_all("ROW", "END") else None
     if row_time is not None:
-        return {"generation_expression": row_time, "generated": Generated.STORED, "nullable": False}
+        return {"generation_expression": row_time, "generated": GeneratedKind.STORED, "nullable": False}
     expression = cursor.parenthesized()
-    generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
+    generated = GeneratedKind.STORED if cursor.take_any("STORED", "PERSISTENT") else GeneratedKind.VIRTUAL
     cursor.accept("VIRTUAL")
     return {"generation_expression": expression, "generated": generated}
 

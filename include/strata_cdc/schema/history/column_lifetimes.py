@@ -16,7 +16,7 @@ from strata_cdc.schema.model.lifetimes import ColumnLifetime, ColumnLifetimes, C
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from strata_cdc.schema.history.identified_tables import Identified
+    from strata_cdc.schema.history.identified_tables import IdentifiedTable
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.history.versions import StoredEntry
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
@@ -47,8 +47,8 @@ def find_column_lifetimes(store: SchemaStore, entries: Sequence[StoredEntry]) ->
         if entry.fingerprint or (entry.name.table and (entry.version_id, entry.name) not in left)
     ]
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    tables: list[_Table] = []
-    named: dict[TableName, _Table] = {}
+    tables: list[_GrowingLifetime] = []
+    named: dict[TableName, _GrowingLifetime] = {}
     for _, version in groupby(entries, key=lambda entry: entry.version_id):
         # Names are swapped within one version.
         before = dict(named)
@@ -56,7 +56,7 @@ def find_column_lifetimes(store: SchemaStore, entries: Sequence[StoredEntry]) ->
             table = identified(store, entry)
             own = _table_of(entry, table, before)
             if own is None:
-                own = _Table()
+                own = _GrowingLifetime()
                 tables.append(own)
             if table is not None:
                 own.add(entry.version_id, table)
@@ -65,7 +65,9 @@ def find_column_lifetimes(store: SchemaStore, entries: Sequence[StoredEntry]) ->
     return tuple(sorted(lifetimes_of_tables, key=lambda lifetime: lifetime.versions[-1]))
 
 
-def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[TableName, _Table]) -> _Table | None:
+def _table_of(
+    entry: StoredEntry, table: IdentifiedTable | None, before: Mapping[TableName, _GrowingLifetime]
+) -> _GrowingLifetime | None:
     """The table that an entry continues; None if it is another table than those before."""
     own = before.get(entry.name)
     if entry.renamed_from in {None, entry.name} or (own is not None and own.has_some_of(table)):
@@ -73,7 +75,7 @@ def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[Tabl
     return None if own is not None else before.get(entry.renamed_from)
 
 
-def _name(named: dict[TableName, _Table], entry: StoredEntry, table: _Table) -> None:
+def _name(named: dict[TableName, _GrowingLifetime], entry: StoredEntry, table: _GrowingLifetime) -> None:
     """Gives a table the name of an entry, and removes its former name."""
     former = entry.renamed_from
     if former is not None and named.get(former) is table:
@@ -83,19 +85,19 @@ def _name(named: dict[TableName, _Table], entry: StoredEntry, table: _Table) -> 
         del named[entry.name]
 
 
-class _Table:
+class _GrowingLifetime:
     """A lifetime, which grows entry by entry."""
 
     def __init__(self) -> None:
         self.versions: list[int] = []
         self._columns: list[_Growing] = []
 
-    def has_some_of(self, table: Identified | None) -> bool:
+    def has_some_of(self, table: IdentifiedTable | None) -> bool:
         """Whether a table has columns that this table has now: then it is a changed copy that was swapped in."""
         ids = table.columns.ids if table is not None else ()
         return any(column.id in ids for column in self._columns if column.ended is None)
 
-    def add(self, version: int, table: Identified) -> None:
+    def add(self, version: int, table: IdentifiedTable) -> None:
         """Adds the table as it is in a version."""
         if version in self.versions:
             return

@@ -35,7 +35,7 @@ from strata_cdc.schema.model.conversions import (
     other_labels,
     unknown_conversion,
 )
-from strata_cdc.schema.model.definition import Generated
+from strata_cdc.schema.model.definition import GeneratedKind
 from strata_cdc.schema.model.engines import BLACKHOLE, CASCADES_LOGGED_SINCE, ENGINES_WITH_ROWS, discards_rows
 from strata_cdc.schema.model.expressions import names_column
 from strata_cdc.schema.model.folding import fold_name
@@ -47,9 +47,9 @@ from strata_cdc.schema.model.row_effects import (
     NO_EFFECT,
     REPLACED,
     STRENGTH,
-    Converted,
+    ConvertedColumn,
     EffectKind,
-    Filled,
+    FilledColumn,
     RowEffect,
     ZeroedDate,
     read_again,
@@ -152,7 +152,7 @@ def effect_of_columns(
         (column, None if ordinal is None else before.columns[ordinal])
         for column, ordinal in zip(after.columns, origins_of, strict=True)
     ]
-    columns = _Columns(
+    columns = _ColumnEffects(
         pairs,
         {fold_name(step.column.name): step for step in steps if isinstance(step, AddColumn)},
         is_strict=_is_strict(after, sql_mode),
@@ -266,7 +266,7 @@ def effect_of_misfits(names: tuple[str, ...], lost: Partitioning | str) -> RowEf
 # Columns ----------------------------------------------------------------------------------------
 
 
-class _Columns:
+class _ColumnEffects:
     """Computes the effect of one statement on columns."""
 
     def __init__(
@@ -284,8 +284,8 @@ class _Columns:
         self.kept = [(old, new) for new, old in pairs if old is not None]
         self.added = [new for new, old in pairs if old is None]
         self.written = written
-        self.filled: list[Filled] = []
-        self.converted: list[Converted] = []
+        self.filled: list[FilledColumn] = []
+        self.converted: list[ConvertedColumn] = []
         self.reasons: list[str] = []
 
     def run(self, sql_mode: int) -> None:
@@ -305,7 +305,7 @@ class _Columns:
         if isinstance(fill, NoFill):
             self.reasons.append(fill.reason)
         else:
-            self.filled.append(Filled(column.name, fill))
+            self.filled.append(FilledColumn(column.name, fill))
 
     def keeps(self, old: Column, new: Column, sql_mode: int) -> bool:
         """Whether all values stay."""
@@ -326,16 +326,16 @@ class _Columns:
         if reason is not None:
             self.reasons.append(reason)
         else:
-            self.converted.append(Converted(new.name, *_both(old, new)))
+            self.converted.append(ConvertedColumn(new.name, *_both(old, new)))
 
     def generate(self, old: Column, new: Column, sql_mode: int) -> None:
         """A column becomes generated, or ordinary, or may be computed anew."""
         if new.generated is None:
-            if old.generated is Generated.VIRTUAL:
+            if old.generated is GeneratedKind.VIRTUAL:
                 self.reasons.append(f"{new.name} was computed, and has values of its own now")
         elif old.generated is None or _expression(old) != _expression(new) or not keeps_values(old, new):
             self.reasons.append(f"{new.name} is computed by the server: {new.generation_expression}")
-        elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is Generated.STORED:
+        elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is GeneratedKind.STORED:
             self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
             used = [name for name in self.altered() if names_column(new.generation_expression or "", name)]

@@ -51,7 +51,7 @@ Renames = dict[str, str]
 """From the folded name of a column to its later name as written. Columns that keep their names are not in it."""
 
 
-class Identified(Struct, frozen=True):
+class IdentifiedTable(Struct, frozen=True):
     """A table with the ids of its columns."""
 
     definition: TableDefinition
@@ -65,7 +65,7 @@ class Identified(Struct, frozen=True):
         return _names(self.definition)
 
 
-def renames_between(before: Identified | None, after: Identified | None) -> Renames:
+def renames_between(before: IdentifiedTable | None, after: IdentifiedTable | None) -> Renames:
     """The columns that have another name in a later version; none if one of the two does not exist."""
     if before is None or after is None:
         return {}
@@ -77,7 +77,7 @@ def renames_between(before: Identified | None, after: Identified | None) -> Rena
 class IdentifiedTables:
     """All tables of a source with the ids of their columns, at one position of its stream."""
 
-    def __init__(self, last_id: int = 0, stored: Callable[[TableName], Identified | None] | None = None) -> None:
+    def __init__(self, last_id: int = 0, stored: Callable[[TableName], IdentifiedTable | None] | None = None) -> None:
         """Begins at the end of the stored versions.
 
         Args:
@@ -86,11 +86,11 @@ class IdentifiedTables:
         """
         self.last_id = last_id
         self._stored = stored
-        self._tables: dict[TableName, Identified | None] = {}
+        self._tables: dict[TableName, IdentifiedTable | None] = {}
         self._forgotten: set[str] = set()
         """Databases whose stored tables are not known any more; '' for all databases."""
 
-    def get(self, name: TableName) -> Identified | None:
+    def get(self, name: TableName) -> IdentifiedTable | None:
         """A table that exists; if its definition is not known now, its last known definition."""
         if name not in self._tables:
             table = self._stored(name) if self._stored is not None else None
@@ -145,9 +145,9 @@ class IdentifiedTables:
             if table is not None and database in {"", name.database}:
                 self._tables[name] = replace(table, is_known=False)
 
-    def _after(self, entry: TableChange) -> Identified | None:
+    def _after(self, entry: TableChange) -> IdentifiedTable | None:
         if entry.definition is not None and entry.columns is not None:
-            return Identified(entry.definition, entry.columns)
+            return IdentifiedTable(entry.definition, entry.columns)
         table = None if entry.gap is None else self.get(entry.renamed_from or entry.name)
         return None if table is None else replace(table, is_known=False)
 
@@ -204,7 +204,7 @@ class IdentifiedTables:
     def _copied(self, sources: Sequence[int | None]) -> ColumnIds:
         return ColumnIds(tuple(self._new_id() for _ in sources), tuple(sources))
 
-    def _kept(self, after: TableDefinition, before: Identified | None, steps: Sequence[AlterStep]) -> ColumnIds:
+    def _kept(self, after: TableDefinition, before: IdentifiedTable | None, steps: Sequence[AlterStep]) -> ColumnIds:
         if before is None:
             return self._copied([None] * len(after.columns))
         names, renamed, added = _names(after), _renamed(steps), _added(steps)
@@ -217,7 +217,9 @@ class IdentifiedTables:
             tuple([None if origin is None else sources[origin] for origin in origins]),
         )
 
-    def _swapped_in(self, after: TableDefinition, copy: Identified | None, table: Identified | None) -> ColumnIds:
+    def _swapped_in(
+        self, after: TableDefinition, copy: IdentifiedTable | None, table: IdentifiedTable | None
+    ) -> ColumnIds:
         """The columns of a table that is replaced by its changed copy."""
         if copy is None or table is None:
             return self._kept(after, copy or table, ())
@@ -236,7 +238,7 @@ class IdentifiedTables:
 
 def stored_table(
     store: VersionStore, source: str, name: TableName, before: tuple[int, int, int] | None = None
-) -> Identified | None:
+) -> IdentifiedTable | None:
     """The last stored state of a table; None if it does not exist.
 
     Args:
@@ -256,13 +258,13 @@ def stored_table(
     return None
 
 
-def identified(store: VersionStore, entry: StoredEntry) -> Identified | None:
+def identified(store: VersionStore, entry: StoredEntry) -> IdentifiedTable | None:
     """The table of an entry; None if it has no definition."""
     columns = entry.columns
     return (
         None
         if entry.fingerprint is None or columns is None
-        else Identified(store.definition(entry.fingerprint), columns)
+        else IdentifiedTable(store.definition(entry.fingerprint), columns)
     )
 
 
@@ -270,7 +272,7 @@ def _names(definition: TableDefinition) -> tuple[str, ...]:
     return tuple([column.name for column in definition.columns])
 
 
-def _of_names(table: Identified, after: TableDefinition) -> list[int | None]:
+def _of_names(table: IdentifiedTable, after: TableDefinition) -> list[int | None]:
     """For each column of a new definition, the id of the table's column with its name; None if there is none."""
     origins = _origins(table.names, _names(after), {}, ())
     return [None if origin is None else table.columns.ids[origin] for origin in origins]

@@ -71,7 +71,7 @@ def _try_to_complete(engine: sa.Engine, store: VersionStore, source: str) -> boo
     if row is None:
         return True
     entries = stored_entries(engine, source, sa.true())
-    replay = _Replay(
+    replay = _StoreReplay(
         engine,
         store,
         IdentifiedTables(max([row.last_column_id or 0, *_ids_of(entries)])),
@@ -102,7 +102,7 @@ def _ids_of(entries: Iterable[StoredEntry]) -> Iterator[int]:
         yield from ColumnIds.from_text(entry.column_ids).ids if entry.column_ids else ()
 
 
-class _Replay(Struct):
+class _StoreReplay(Struct):
     """A replay of all that a store has of a source."""
 
     engine: sa.Engine

@@ -12,7 +12,7 @@ from strata_cdc.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from strata_cdc.schema.history.identified_tables import Identified
+    from strata_cdc.schema.history.identified_tables import IdentifiedTable
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.history.versions import StoredEntry
 
@@ -31,7 +31,7 @@ def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableNam
     """
     entries = _with_former_names(store, source, tables)
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    columns = _Columns()
+    columns = _NamesOfColumns()
     for entry in sorted(entries, key=lambda entry: entry.order):
         # A column that is not known continues as it was, as far as that can be known.
         if entry.gap is None:
@@ -51,7 +51,7 @@ def _with_former_names(store: SchemaStore, source: str, tables: Iterable[TableNa
     return former_names
 
 
-class _Columns:
+class _NamesOfColumns:
     """All names of each column, along a history."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class _Columns:
         """All columns so far."""
         return [names for number, names in self._names.items() if number not in self._same]
 
-    def add(self, entry: StoredEntry, table: Identified | None) -> None:
+    def add(self, entry: StoredEntry, table: IdentifiedTable | None) -> None:
         """Adds the next entry, with its table if it exists. Tables swap their names within one version."""
         if entry.version_id != self._version_id:
             self._now |= self._of_this_version

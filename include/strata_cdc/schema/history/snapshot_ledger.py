@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import SnapshotOutcome, StoredEntry
 
 
-class _Database(Struct, array_like=True, frozen=True):
+class _StoredDatabase(Struct, array_like=True, frozen=True):
     name: str
     character_set: str | None
     collation: str | None
@@ -34,7 +34,7 @@ class _Database(Struct, array_like=True, frozen=True):
 class _Content(Struct, frozen=True):
     """`snapshot.content`: the facts that have no column."""
 
-    databases: tuple[_Database, ...]
+    databases: tuple[_StoredDatabase, ...]
     tables: tuple[tuple[str, str, str], ...]
     """Database, table, fingerprint."""
     views: tuple[tuple[str, str], ...]
@@ -59,7 +59,7 @@ def add_snapshot(engine: sa.Engine, snapshot_read: SchemaSnapshot) -> int:
     more: the newer one has more recent facts, and the tracker would have to reach the older one first."""
     content = _Content(
         databases=tuple(
-            _Database(entry.name, entry.character_set, entry.collation) for entry in snapshot_read.databases
+            _StoredDatabase(entry.name, entry.character_set, entry.collation) for entry in snapshot_read.databases
         ),
         tables=tuple((name.database, name.table, fingerprint) for name, fingerprint in snapshot_read.tables.items()),
         views=tuple((name.database, name.table) for name in snapshot_read.views),

@@ -29,7 +29,7 @@ from strata_cdc.schema.live.masking import MASKED
 from strata_cdc.schema.live.names import TABLE_TYPES
 from strata_cdc.schema.model.charsets import charset_of_collation, collation_named
 from strata_cdc.schema.model.create_sql import quoted
-from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.schema.model.definition import Column, GeneratedKind, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata_cdc.schema.model.engines import CASCADES_LOGGED_SINCE
 from strata_cdc.schema.model.view import ViewDefinition
 
@@ -175,7 +175,7 @@ class ReadingMoment(Enum):
     BY_FILE = "file and offset, because transactions without a GTID may lie before it"
 
 
-class _Listed(NamedTuple):
+class _ListedTable(NamedTuple):
     """A row of `information_schema.TABLES`."""
 
     name: TableName
@@ -194,7 +194,7 @@ class _Dictionary:
         self._texts = ExactTexts(connection)
         self.server = _read_server(connection, self._rows)
 
-    def _list_tables(self, names: Sequence[TableName] = ()) -> list[_Listed]:
+    def _list_tables(self, names: Sequence[TableName] = ()) -> list[_ListedTable]:
         """All tables and views, or only those with some names."""
         rows = self._rows(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION "  # noqa: S608 - constants and %s only
@@ -203,7 +203,7 @@ class _Dictionary:
             _names_values(names),
         )
         return [
-            _Listed(TableName(database, table), kind, engine, _row_format(options), collation)
+            _ListedTable(TableName(database, table), kind, engine, _row_format(options), collation)
             for database, table, kind, engine, options, collation in rows
         ]
 
@@ -224,7 +224,7 @@ class _Dictionary:
         is_literal = self._rows(PARTIAL_REVOKES) == [("partial_revokes", "ON")]
         return Grants.parse((str(line) for (line,) in self._rows("SHOW GRANTS")), is_literal=is_literal).sight()
 
-    def _page(self, page: Sequence[_Listed]) -> dict[TableName, TableDefinition]:
+    def _page(self, page: Sequence[_ListedTable]) -> dict[TableName, TableDefinition]:
         names = [listed.name for listed in page]
         if self.server.flavour.is_mariadb():
             with _server_errors():
@@ -497,7 +497,7 @@ def _column(row: Sequence[Any]) -> Column:
     on_update = _ON_UPDATE.search(str(extra))
     generated = None
     if "GENERATED" in words:
-        generated = Generated.STORED if "STORED" in words else Generated.VIRTUAL
+        generated = GeneratedKind.STORED if "STORED" in words else GeneratedKind.VIRTUAL
     return Column(
         name=str(name),
         column_type=_text(column_type),

@@ -55,7 +55,7 @@ class TableName(Struct, frozen=True, order=True):
         return f"{self.database}.{self.table}"
 
 
-class Generated(StrEnum):
+class GeneratedKind(StrEnum):
     """How a generated column gets its value."""
 
     VIRTUAL = "virtual"
@@ -81,7 +81,7 @@ class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     on_update_in_doubt: bool = False
     """The binlog does not show whether a TIMESTAMP of MariaDB has both DEFAULT and ON UPDATE CURRENT_TIMESTAMP, or
     neither; both are None then. No row depends on it: an INSERT always logs the time that it gives to a column."""
-    generated: Generated | None = None
+    generated: GeneratedKind | None = None
     generation_expression: str | None = None
     invisible: bool = False
     comment: str = ""

@@ -59,7 +59,7 @@ class ZeroedDate(StrEnum):
     """Such as 2024-00-10."""
 
 
-class Filled(Struct, frozen=True):
+class FilledColumn(Struct, frozen=True):
     """A new column, and the value that all rows get in it."""
 
     column: str
@@ -72,7 +72,7 @@ class Filled(Struct, frozen=True):
         return "NULL" if self.value is None else repr(self.value)
 
 
-class Converted(Struct, frozen=True):
+class ConvertedColumn(Struct, frozen=True):
     """A column whose values are converted."""
 
     column: str
@@ -98,8 +98,8 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     added: tuple[str, ...] = ()
     """New columns, whether or not there was a column of that name before."""
     dropped: tuple[str, ...] = ()
-    filled: tuple[Filled, ...] = ()
-    converted: tuple[Converted, ...] = ()
+    filled: tuple[FilledColumn, ...] = ()
+    converted: tuple[ConvertedColumn, ...] = ()
     is_reordered: bool = False
     truncates_fractions: bool = False
     """Fractions of seconds are cut, not rounded, if they are too long for the new type (TIME_TRUNCATE_FRACTIONAL)."""

@@ -142,7 +142,7 @@ FLUSH_VERSIONS: Final = 1000
 _FLUSH_FILES: Final = 100
 
 
-class Unstored(Struct):
+class UnstoredTracking(Struct):
     """What has been tracked, and is not stored yet."""
 
     temporary: TemporarySessions
@@ -212,7 +212,7 @@ class Tracker:
         self._state = StreamState.at(position, is_new=known is None)
         exclude = SYSTEM_DATABASES | set(exclude)
         self._schema = SourceSchema.at_the_end(store, position, exclude, baseline, is_new=known is None)
-        self._unstored = Unstored(store.temporary_tables(source))
+        self._unstored = UnstoredTracking(store.temporary_tables(source))
         self._reporter = Reporter(source)
 
     @property
@@ -409,4 +409,4 @@ class Tracker:
         temporary = schema.replay.catalog.temporary.kept()
         batch = self._unstored.batch(state, temporary)
         state.position = self._store.append(replace(batch, drifts=drifts, snapshots=snapshots))
-        self._unstored = Unstored(temporary)
+        self._unstored = UnstoredTracking(temporary)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import StrataError, UnforeseenError
 from strata_cdc.streams.events import Heartbeat
-from strata_cdc.streams.recent import Recent, SpanCursor
+from strata_cdc.streams.recent import RecentSpans, SpanCursor
 from strata_cdc.streams.stream import ChangeStream
 from strata_cdc.streams.writing import Writing
 from strata_cdc.unforeseen import what_happened
@@ -62,7 +62,7 @@ class Hub:
         self._limits, self._source = limits, source.name
         self.failed: StrataError | None = None
         """Why it has ended, if it has."""
-        self.recent = Recent(start, limits.recent_bytes)
+        self.recent = RecentSpans(start, limits.recent_bytes)
         self._stream = ChangeStream(
             source, start, follow=True, heartbeat_seconds=_LOOK_SECONDS, gather_seconds=_GATHER_SECONDS
         )
@@ -166,7 +166,7 @@ class _View:
         self._written: OrderedDict[SpanCursor, Messages] = OrderedDict()
         self._size = 0
 
-    async def messages(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> Messages:
+    async def messages(self, recent: RecentSpans, cursor: SpanCursor, most_bytes: int) -> Messages:
         messages = self._written.get(cursor)
         if messages is not None:
             return messages
@@ -180,7 +180,7 @@ class _View:
                 messages = written[0]
         return messages
 
-    def _wanted(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> list[tuple[SpanCursor, RecentPart]]:
+    def _wanted(self, recent: RecentSpans, cursor: SpanCursor, most_bytes: int) -> list[tuple[SpanCursor, RecentPart]]:
         """A span and those after it that are to be written, too: a thread for each of many small ones would take longer
         than writing them. As many as can be kept beside what is there."""
         parts, size = [(cursor, recent[cursor.number])], 0

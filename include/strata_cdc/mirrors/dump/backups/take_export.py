@@ -138,7 +138,7 @@ class _Taking(Struct, frozen=True):
         seq, version = self._version(table)
         definition = version.definition
         refuse_other(exported_definition(table, exported), definition)
-        counted = _Counted(definition)
+        counted = _ExportBatches(definition)
         batches = counted.batches(exported_rows(table, exported, definition, self.facts.time_zone))
         folder = DumpFolder(self.source.lake, self.source.name, table)
         rows = exact_rows(batches, iter(()), definition, folder, self.source.limits)
@@ -185,7 +185,7 @@ def _unknown(tso: int, first: StoredEntry | None) -> SchemaGapError:
     )
 
 
-class _Counted:
+class _ExportBatches:
     """Blocks of an export as batches of the mirror, and how much that is."""
 
     def __init__(self, definition: TableDefinition) -> None:
