@@ -20,4 +20,4 @@ def parse_time(text: str) -> int:
         time = datetime.fromisoformat(text.strip())
         return to_micros(time if time.tzinfo else time.replace(tzinfo=UTC))
     except ValueError:
-        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
+        raise Usage(f"{text[:60]!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -41,6 +39,13 @@ PARTS = st.sampled_from(
 @example(text=f"v2.AAAA.{LONG}")
 @example(text=f"mysql://h:{LONG}/")
 @example(text=f"{LONG}-11-21")
-def test_they_are_errors_of_ours(read, text: str) -> None:
-    with suppress(StrataError, SettingsError):
+@example(text=f"{UUID}:{LONG}x")
+@example(text="x" * 5000)
+@example(text=f"0-1-{LONG}")
+def test_they_are_short_errors_of_ours(read, text: str) -> None:
+    said = ""
+    try:
         read(text)
+    except (StrataError, SettingsError) as error:
+        said = str(error)
+    assert len(said) < 600  # what is wrong must not be lost in what was written

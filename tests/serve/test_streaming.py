@@ -441,7 +441,9 @@ def test_what_means_nothing_is_refused_with_a_reason(world, address):
         answer = ask(address, path, params=asked, headers=headers)
         assert (answer.status_code, answer.json()["error"]) == (status, error), answer.text
         assert "hidden" not in answer.text
-    assert ask(address, params={"heartbeat": 0}).status_code == 422
+    for wrong, said in (("0", "is less than 0.1"), ("nan", "is no finite number")):
+        answer = ask(address, params={"heartbeat": wrong})
+        assert (answer.status_code, said in answer.json()["message"]) == (422, True)
     assert ask(address, headers={}).status_code == 401
 
 
@@ -482,6 +484,21 @@ def test_tokens_are_compared_and_merged(address):
         assert described["/api/streams/{source}"]["get"]["responses"].keys() >= {"200", "400", "410", "503"}
         for path in ("openapi.json", "api/tokens/show", "api/tokens/compare", "api/tokens/merge"):
             assert client.get(f"{address}/{path}", headers={"Authorization": ""}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"tokens": [NaN]}', "the field 'tokens' cannot be read: Input should be a valid string"),
+        ('{"tokens": [1e999]}', "the field 'tokens' cannot be read: Input should be a valid string"),
+        ('{"tokens": "\\ud800"}', "the field 'tokens' cannot be read: Input should be a valid list"),
+        ("{", "the field '' cannot be read: JSON decode error"),
+    ],
+)
+def test_a_body_that_json_cannot_repeat_is_refused(address, body, said):
+    sent = {"content": body, "headers": HEADERS | {"Content-Type": "application/json"}}
+    answer = httpx.post(f"{address}/api/tokens/merge", **sent, trust_env=False, timeout=PATIENCE_SECONDS)
+    assert (answer.status_code, answer.json()["message"]) == (422, said)
 
 
 def test_short_addresses_answer_the_same(address):

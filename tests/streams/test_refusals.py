@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.errors import BinlogPurgedError, SchemaGapError, StatementFormatError, StrataError
+from strata_cdc.errors import BinlogPurgedError, SchemaGapError, StatementFormatError, StrataError, Usage
+from strata_cdc.position.domains import DomainSet
 from strata_cdc.store.database import open_store
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from tests.mysql_server import start_server
@@ -112,6 +113,16 @@ def test_a_gap_is_refused_with_the_command(world: World, tmp_path):
         behind.lines()
     assert caught.value.table == "d.t"
     assert "strata snapshot" in caught.value.remedy
+
+
+@pytest.mark.parametrize("has_landed", [True, False])
+def test_a_position_of_another_kind_of_server_is_no_end_that_comes(world: World, tmp_path, has_landed):
+    if not has_landed:
+        world = World(world.server, tmp_path)
+    said = "the source is a MySQL server, and 0-1-7 is a position of MariaDB"
+    for bounds in ({"until": DomainSet.parse("0-1-7"), "follow": True}, {"start": DomainSet.parse("0-1-7")}):
+        with pytest.raises(Usage, match=said):
+            list(world.stream(**bounds))
 
 
 def test_what_has_been_purged_is_refused_with_what_can_be_had(world: World, tmp_path):

@@ -325,7 +325,9 @@ class SegmentCutter:
                 f"transactions before {name} have not landed, and the stream continues after them",
                 gtid=str(hole),
                 file=name,
-                remedy="Land what is missing first: from a server or from files that still have it.",
+                # A server that crashed with `sync_binlog = 0` has lost them itself, though it has executed them.
+                remedy="Land what is missing first: from a server or from files that still have it. If none has it, "
+                "land the server under another source name.",
             )
 
     @property

@@ -208,7 +208,7 @@ def _parse_range(part: str) -> DomainRange:
     last = first if match[4] is None else int(match[4])
     if max(domain, server) > MAX_DOMAIN or last > MAX_SEQUENCE:
         raise InvalidGtidSetError(
-            f"{part.strip()!r} is outside the numbers of MariaDB: domains and servers have 32 bits, sequences 64"
+            f"{part.strip()[:60]!r} is outside the numbers of MariaDB: domains and servers have 32 bits, sequences 64"
         )
     return DomainRange(domain, 1 if match[4] is None else first, last, server)
 

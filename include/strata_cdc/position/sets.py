@@ -90,7 +90,7 @@ class Gtid(Struct, frozen=True):
             return cls(DomainWriter(int(match[1]), int(match[2])), int(match[3]))
         spans = [(sid, span) for sid, spans in GtidSet.parse(text).items() for span in spans]
         if len(spans) != 1 or spans[0][1][0] != spans[0][1][1]:
-            raise InvalidGtidSetError(f"{text!r} is not one GTID")
+            raise InvalidGtidSetError(f"{text[:60]!r} is not one GTID")
         return cls(spans[0][0], spans[0][1][0])
 
     def __str__(self) -> str:
@@ -275,7 +275,8 @@ def _parse_part(part: str, spans_by_sid: dict[Sid, list[Span]]) -> None:
     if braces := _BRACES.fullmatch(uuid):
         uuid = braces[1]
     if not _UUID.fullmatch(uuid):
-        raise InvalidGtidSetError(f"{uuid!r} is not the UUID of a server, in the GTID set part {part.strip()!r}")
+        shown = part.strip()[:60]
+        raise InvalidGtidSetError(f"{uuid[:60]!r} is not the UUID of a server, in the GTID set part {shown!r}")
     digits = uuid.replace("-", "").lower()
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     if ":" not in part:
@@ -309,7 +310,8 @@ def _parse_ranges(ranges: str, uuid: str, spans_by_sid: dict[Sid, list[Span]]) -
         elif _TAG.fullmatch(item):
             spans = spans_by_sid.setdefault(Sid(uuid, item.lower()), [])
         else:
-            raise InvalidGtidSetError(f"{item!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
+            shown = item[:60]
+            raise InvalidGtidSetError(f"{shown!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
 
 
 def _shared_ends(own: Sequence[Span], other: Sequence[Span]) -> tuple[int, int]:

@@ -247,9 +247,10 @@ class _Pages:
 
     async def refuse_parameters(self, request: Request, error: RequestValidationError) -> HTMLResponse | JSONResponse:
         """Parameters that are missing, or of another type than their route takes; programs also get the list of
-        FastAPI's own answer."""
-        refused = refused_parameters(error.errors())
-        return self._refused(request, refused, 422, detail=jsonable_encoder(error.errors()))
+        FastAPI's own answer, without the values: a body's may be NaN or half a surrogate pair, which JSON cannot
+        have."""
+        detail = [{name: fact for name, fact in fault.items() if name != "input"} for fault in error.errors()]
+        return self._refused(request, refused_parameters(error.errors()), 422, detail=jsonable_encoder(detail))
 
     def _refused(self, request: Request, error: StrataError, status: int, **more: Any) -> HTMLResponse | JSONResponse:
         accepted = request.headers.get("accept", "")

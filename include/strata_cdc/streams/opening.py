@@ -21,6 +21,7 @@ from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.executed import NOTHING, is_executed
 from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.schema.history.shell_words import word
 from strata_cdc.streams.positions import Begin, Edge, End
@@ -133,8 +134,8 @@ def open_at(
         if not landed.executed() <= start.executed:
             server_once.now(landed)
         start = (start.end or server.end()) if server_once.by_file else start.position
-    position = server_once.now(landed) if start is Edge.NOW else _of_server(landed.source, start)
-    end = None if until is None else _of_server(landed.source, until)
+    position = server_once.now(landed) if start is Edge.NOW else _of_server(landed, server_once, start)
+    end = None if until is None else _of_server(landed, server_once, until)
     if isinstance(position, datetime) and not landed.segments and end is not Edge.LANDED:
         _refuse_before_kept(landed.source, server_once, to_micros(position))
     skip_to, begin, executed = _find_start(landed, server_once, position)
@@ -142,15 +143,29 @@ def open_at(
     return Opening(begin, skip_to, executed, ends, server_once.by_file)
 
 
-def _of_server(source: str, bound: Bound) -> ServerBound:
-    is_of_sink = isinstance(bound, SourcePosition) and isinstance(bound.position, CommitTs)
-    if is_of_sink or isinstance(bound, CommitStep):
+def _of_server(landed: LandedStream, server: _ServerOnce, bound: Bound) -> ServerBound:
+    position = bound.position if isinstance(bound, SourcePosition) else bound
+    if isinstance(position, CommitTs | CommitStep) or isinstance(bound, CommitStep):
         raise Usage(
             "the position is one of a TiCDC sink, a commit timestamp of TiDB, and the source is a server",
-            source=source,
+            source=landed.source,
             remedy="Begin with `--from beginning`, or at a time.",
         )
+    if is_executed(position) and position:
+        _refuse_other_family(landed, server, position)
     return bound
+
+
+def _refuse_other_family(landed: LandedStream, server: _ServerOnce, position: Executed) -> None:
+    """Refuses a position that a server of this kind never reaches: a stream up to it would not end."""
+    known = landed.executed() or server.state.executed
+    if known and type(known) is not type(position):
+        kinds = ("MySQL", "MariaDB") if isinstance(known, GtidSet) else ("MariaDB", "MySQL")
+        raise Usage(
+            f"the source is a {kinds[0]} server, and {str(position)[:60]} is a position of {kinds[1]}",
+            source=landed.source,
+            remedy="Give a time, or a token of its stream.",
+        )
 
 
 def _find_start(landed: LandedStream, server: _ServerOnce, start: ServerBound) -> tuple[int, Begin, Executed | None]:

@@ -45,12 +45,21 @@ _Until = Annotated[
 ]
 _Tables = Annotated[list[str], Query(max_length=1000, description="Patterns of database.table; none for all.")]
 _Columns = Annotated[str, Query(max_length=100_000, description="Names of columns, as in id,state; none for all.")]
-_Heartbeat = Annotated[float, Query(ge=0.1, le=60, description="Seconds without a line before there is a heartbeat.")]
+_Heartbeat = Annotated[
+    float,
+    # NaN would be greater than the most that there is.
+    Query(ge=0.1, le=60, allow_inf_nan=False, description="Seconds without a line before there is a heartbeat."),
+]
 _LastId = Annotated[str, Header(max_length=_TOKEN_CHARACTERS, description="The last token: it counts more than from.")]
 _Token = Annotated[str, Query(max_length=_TOKEN_CHARACTERS, description="An event token.")]
 _Bound = Annotated[
     float | None,
-    Query(ge=0, le=1e9, description="Seconds by which servers' clocks may differ; else as in the settings."),
+    Query(
+        ge=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="Seconds by which servers' clocks may differ; else as in the settings.",
+    ),
 ]
 
 _PARAMETERS: Final = ("from", "until", "table", "columns", "heartbeat")
