@@ -112,7 +112,7 @@ def test_the_pages_of_a_run_and_nothing_else(lake: Path, monkeypatch: pytest.Mon
 
 
 @LATER
-@pytest.mark.parametrize("make", [data_docs._app.__wrapped__, lambda: schema_history._Page()._app])
+@pytest.mark.parametrize("make", [data_docs._app.__wrapped__, lambda: schema_history._PageApplication()._app])
 def test_without_airflows_guard_there_is_no_page(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.api_fastapi.core_api.security", None)
     with pytest.raises(ImportError, match="security"):
