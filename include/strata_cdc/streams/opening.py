@@ -145,7 +145,7 @@ def open_at(
 
 def _of_server(landed: LandedStream, server: _ServerOnce, bound: Bound) -> ServerBound:
     position = bound.position if isinstance(bound, SourcePosition) else bound
-    if isinstance(position, CommitTs | CommitStep) or isinstance(bound, CommitStep):
+    if isinstance(position, CommitTs) or isinstance(bound, CommitStep):
         raise Usage(
             "the position is one of a TiCDC sink, a commit timestamp of TiDB, and the source is a server",
             source=landed.source,
