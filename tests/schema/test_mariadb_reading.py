@@ -206,6 +206,16 @@ def test_the_text_of_a_blob_s_default_is_converted_to_the_charset_of_the_table(
     assert (effect.kind is EffectKind.READ_AGAIN) == (fill is None)
 
 
+def test_what_is_computed_from_a_column_that_is_renamed_and_converted_is_read_again():
+    """11.8.9 computes HEX() of three bytes then; the expression still has the old name here."""
+    catalog = replayed("CREATE TABLE t (a ENUM('X'), g VARCHAR(99) AS (HEX(a)) STORED)")
+    before = catalog.get(TableName("d", "t"))
+    changes = read_ddl("ALTER TABLE t CHANGE a b BINARY(3) FIRST", D)
+    catalog.apply(changes)
+    effect = effect_of(before, catalog.get(TableName("d", "t")), changes, origins=[0, 1])
+    assert (effect.kind, "g is computed by the server" in effect.reason) == (EffectKind.READ_AGAIN, True)
+
+
 def test_fills_of_other_types():
     table = replayed(
         "CREATE TABLE t (a TEXT DEFAULT 'x', b UUID NOT NULL, c INET6 DEFAULT '::FFFF:1.2.3.4', "

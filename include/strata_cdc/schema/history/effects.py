@@ -346,11 +346,11 @@ class _Columns:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
 
     def altered(self) -> list[str]:
-        """Columns for which the result of an expression may change."""
-        return [
-            *(new.name for old, new in self.kept if not looks_alike(self.without_null(old, new), new)),
-            *(new.name for new in self.added),
-        ]
+        """Columns for which the result of an expression may change, also by the names that they had: MariaDB lets
+        a statement rename what an expression names (11.8.9)."""
+        changed = [(old, new) for old, new in self.kept if not looks_alike(self.without_null(old, new), new)]
+        names = [name for old, new in changed for name in dict.fromkeys((new.name, old.name))]
+        return [*names, *(new.name for new in self.added)]
 
 
 def _is_strict(table: TableDefinition, sql_mode: int) -> bool:
