@@ -341,9 +341,15 @@ class _Columns:
         elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is Generated.STORED:
             self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
-            used = [name for name in self.altered() if names_column(new.generation_expression or "", name)]
+            used = self.used_by(new.generation_expression or "")
             if used:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
+
+    def used_by(self, expression: str) -> list[str]:
+        """Altered columns that an expression may name: all, if it has a name that a column had in earlier versions."""
+        altered = self.altered()
+        is_current = any(names_column(expression, new.name) for _, new in self.kept)
+        return [name for name in altered if not is_current or names_column(expression, name)]
 
     def altered(self) -> list[str]:
         """Columns for which the result of an expression may change, also by the names that they had: MariaDB lets
