@@ -183,6 +183,42 @@ def test_a_new_blob_has_all_bytes_of_its_default(default: str, fill: str):
     assert fill_of(table.columns[0]) == fill
 
 
+@pytest.mark.parametrize(
+    ("charset", "default", "fill"),
+    [
+        ("utf16", "'x'", None),
+        ("utf16", "x'00ff'", "0x00FF"),
+        ("latin1", "'x'", "0x78"),
+        ("latin1", "'é'", None),
+        ("utf8mb4", "'é'", None),
+    ],
+)
+def test_the_text_of_a_blob_s_default_is_converted_to_the_charset_of_the_table(
+    charset: str, default: str, fill: str | None
+):
+    """11.8.9 gives the bytes 0x0078 in a table of utf16, and 0xE9 for é in one of latin1."""
+    catalog = replayed(f"CREATE TABLE t (a INT) CHARSET {charset}")
+    before = catalog.get(TableName("d", "t"))
+    changes = read_ddl(f"ALTER TABLE t ADD b BLOB NOT NULL DEFAULT {default}", D)
+    catalog.apply(changes)
+    effect = effect_of(before, catalog.get(TableName("d", "t")), changes, origins=[0, None])
+    assert [filled.value for filled in effect.filled] == ([fill] if fill is not None else [])
+    assert (effect.kind is EffectKind.READ_AGAIN) == (fill is None)
+
+
+def test_what_is_computed_from_a_column_that_is_renamed_and_converted_is_read_again():
+    """11.8.9 computes HEX() of three bytes then; the expression still has the old name here."""
+    catalog = replayed("CREATE TABLE t (a ENUM('X'), g VARCHAR(99) AS (HEX(a)) STORED)")
+    before = catalog.get(TableName("d", "t"))
+    for statement in ("ALTER TABLE t CHANGE a b BINARY(3) FIRST", "ALTER TABLE t MODIFY b VARCHAR(9)"):
+        changes = read_ddl(statement, D)
+        catalog.apply(changes)
+        after = catalog.get(TableName("d", "t"))
+        effect = effect_of(before, after, changes, origins=[0, 1])
+        assert (effect.kind, "g is computed by the server" in effect.reason) == (EffectKind.READ_AGAIN, True)
+        before = after
+
+
 def test_fills_of_other_types():
     table = replayed(
         "CREATE TABLE t (a TEXT DEFAULT 'x', b UUID NOT NULL, c INET6 DEFAULT '::FFFF:1.2.3.4', "

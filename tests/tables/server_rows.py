@@ -13,6 +13,7 @@ import pymysql
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.errors import ReadAgainError
+from strata_cdc.flavour import Flavour
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.identified_tables import IdentifiedTables
@@ -114,9 +115,10 @@ MODES = {
     "NO_ZERO_DATE": 0x1000000,
     "NO_AUTO_VALUE_ON_ZERO": 0x80000,
     "PAD_CHAR_TO_FULL_LENGTH": 1 << 31,
-    "TIME_TRUNCATE_FRACTIONAL": 1 << 32,
     "ANSI_QUOTES": 4,
 }
+OF_MYSQL = {"TIME_TRUNCATE_FRACTIONAL": 1 << 32}
+OF_MARIADB = {"TIME_ROUND_FRACTIONAL": 1 << 34}
 
 _EXACTLY = {TypeKind.FLOAT: "CAST({} AS DOUBLE)", TypeKind.VECTOR: "CAST({} AS BINARY)"}
 """SELECT prints six digits of a FLOAT, and PyMySQL takes a VECTOR for ASCII."""
@@ -155,6 +157,13 @@ class Subject:
         self.observer = server.connect(DATABASE)
         for connection in (self.session, self.observer):
             run(connection, "SET time_zone = '+00:00'")
+        with self.session.cursor() as cursor:
+            cursor.execute("SELECT VERSION(), @@collation_server")
+            version, self.collation = cursor.fetchone()
+        self.flavour = Flavour.parse(version)
+        is_mariadb = self.flavour.is_mariadb()
+        self.types = [one for one in TYPES if not (is_mariadb and one.startswith("vector"))]
+        self.modes = {**MODES, **(OF_MARIADB if is_mariadb else OF_MYSQL)}
         self.name = TableName(DATABASE, "t")
         self.mode = 0
         self.explicit = True
@@ -171,10 +180,12 @@ class Subject:
         self.explicit = True
         run(self.session, "DROP TABLE IF EXISTS t")
         self.catalog = Catalog()
-        self.catalog.put_database(DATABASE, "utf8mb4_0900_ai_ci")
+        self.catalog.put_database(DATABASE, self.collation)
         self.identified = IdentifiedTables()
         self.mode = 0
-        columns = [self.column(f"c{number}", self.random.choice(TYPES)) for number in range(self.random.randint(1, 4))]
+        columns = [
+            self.column(f"c{number}", self.random.choice(self.types)) for number in range(self.random.randint(1, 4))
+        ]
         extra = self.random.choice(["", "", "", ", g int as (id + 1) virtual", ", g varchar(99) as (hex(c0)) stored"])
         options = self.random.choice(["", "", "", " ENGINE = MyISAM", " CHARSET = latin1", " ROW_FORMAT = COMPACT"])
         ddl = f"CREATE TABLE t (id int primary key, {', '.join(columns)}{extra}){options}"
@@ -267,7 +278,7 @@ class Subject:
         return clause
 
     def set_mode(self) -> None:
-        chosen = [name for name in MODES if self.random.random() < 0.15]
+        chosen = [name for name in self.modes if self.random.random() < 0.15]
         if any(one.generated is not None for one in self.definition.columns):
             # A copy computes them anew: with blanks of a CHAR in one session and without in the next.
             chosen = [name for name in chosen if name != "PAD_CHAR_TO_FULL_LENGTH"]
@@ -275,7 +286,7 @@ class Subject:
             chosen.append("STRICT_TRANS_TABLES")
         self.explicit = self.random.random() < 0.8
         run(self.session, f"SET sql_mode = '{','.join(chosen)}', explicit_defaults_for_timestamp = {self.explicit:d}")
-        self.mode = sum({MODES[name] for name in chosen})
+        self.mode = sum({self.modes[name] for name in chosen})
 
     def clauses(self) -> tuple[tuple[str, str | None], list[str]]:
         columns = [one.name for one in self.definition.columns if one.name != "id" and one.generated is None]
@@ -297,10 +308,10 @@ class Subject:
             one, other = self.random.sample(columns, 2)
             return ("swap", None), [f"RENAME COLUMN {one} TO {other}", f"RENAME COLUMN {other} TO {one}"]
         if roll < 0.93 and len(columns) > 1:
-            return ("drop and add", None), [f"DROP {name}", f"ADD {self.column(name, self.random.choice(TYPES))}"]
+            return ("drop and add", None), [f"DROP {name}", f"ADD {self.column(name, self.random.choice(self.types))}"]
         if roll < 0.95:
             return ("change", None), [
-                f"CHANGE {name} n{self.random.randint(0, 99)} {self.column('', self.random.choice(TYPES))} FIRST"
+                f"CHANGE {name} n{self.random.randint(0, 99)} {self.column('', self.random.choice(self.types))} FIRST"
             ]
         if roll < 0.975:
             return ("primary key", None), [f"DROP PRIMARY KEY, ADD PRIMARY KEY (id, {name})"]
@@ -323,11 +334,11 @@ class Subject:
         column = self.definition.column(name)
         assert column is not None
         kind = value_class(parse_column_type(column.column_type).kind)
-        alike = [one for one in TYPES if value_class(parse_column_type(one.partition(" c")[0]).kind) is kind]
-        return self.random.choice(alike if self.random.random() < 0.5 else TYPES)
+        alike = [one for one in self.types if value_class(parse_column_type(one.partition(" c")[0]).kind) is kind]
+        return self.random.choice(alike if self.random.random() < 0.5 else self.types)
 
     def add(self) -> str:
-        column_type = self.random.choice(TYPES)
+        column_type = self.random.choice(self.types)
         kind = value_class(parse_column_type(column_type.partition(" c")[0]).kind)
         default = (
             f" default {self.random.choice(DEFAULTS[kind])}" if self.random.random() < 0.6 and DEFAULTS[kind] else ""
@@ -339,7 +350,7 @@ class Subject:
 
     @property
     def context(self) -> DdlContext:
-        return DdlContext(DATABASE, self.mode, explicit_defaults_for_timestamp=self.explicit)
+        return DdlContext(DATABASE, self.mode, self.flavour, explicit_defaults_for_timestamp=self.explicit)
 
     @property
     def definition(self) -> TableDefinition:

@@ -15,21 +15,23 @@ import pytest
 
 from strata_cdc.schema.model.conversions import KNOWN
 from strata_cdc.tables.values.known import CONVERSIONS
-from tests.mysql_server import MysqlServer, start_server
+from tests.mariadb_server import FAMILIES, start_family
 from tests.schema.test_differential import QUICK
 from tests.tables.server_rows import DATABASE, Subject, Tally, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.mysql_server import MysqlServer
+
 TABLES = 60
 ALTERS = 6
 SEED = 7
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("effects"), *QUICK) as found:
+@pytest.fixture(scope="module", params=FAMILIES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_family(tmp_path_factory.mktemp("effects"), request.param, *QUICK) as found:
         yield found
 
 
@@ -64,11 +66,12 @@ def main() -> int:
     """Goes on until the time is up; prints each difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--family", choices=FAMILIES, default="mysql")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     end = time.monotonic() + options.minutes * 60
     tally, random = Tally(), Random(options.seed)
-    with tempfile.TemporaryDirectory() as folder, start_server(Path(folder), *QUICK) as server:
+    with tempfile.TemporaryDirectory() as folder, start_family(Path(folder), options.family, *QUICK) as server:
         while time.monotonic() < end:
             work(server, random, tally, 10)
     print(tally.table())

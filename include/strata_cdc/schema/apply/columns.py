@@ -14,7 +14,7 @@ from strata_cdc.schema.apply.defaults import default_text, exact_bytes
 from strata_cdc.schema.apply.labels import hidden_bytes, label_bytes, shown_label
 from strata_cdc.schema.ddl.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
-from strata_cdc.schema.model.binary_defaults import hidden_default, may_hide_bytes
+from strata_cdc.schema.model.binary_defaults import hidden_default, is_blob, may_hide_bytes
 from strata_cdc.schema.model.definition import Column
 from strata_cdc.schema.model.types import (
     AS_BINARY,
@@ -246,5 +246,7 @@ def with_default(column: Column, default: WrittenDefault | None, context: DdlCon
     if column.auto_increment:
         return replace(column, default=None, default_is_expression=False)  # the server ignores SET DEFAULT there
     column = replace(column, default=default_text(default, column, context), default_is_expression=False)
-    raw = exact_bytes(default, context) if may_hide_bytes(column) else None
+    # MariaDB converts a BLOB's text to the charset that the table has when a row is made (11.8 and 10.11).
+    is_converted = is_blob(column) and default.kind is LiteralKind.TEXT and not default.text.isascii()
+    raw = exact_bytes(default, context) if may_hide_bytes(column) and not is_converted else None
     return column if raw is None else replace(column, default_bytes=hidden_default(column, raw))

@@ -14,7 +14,7 @@ from strata_cdc.schema.apply.floats import approximate_text, double_text
 from strata_cdc.schema.apply.labels import bytes_of_literal, shown_label
 from strata_cdc.schema.apply.temporal import temporal_text
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
-from strata_cdc.schema.model.charsets import CHARSETS
+from strata_cdc.schema.model.charsets import CHARSETS, NOT_OF_ASCII
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.types import ColumnType
 
 _EXACT = Context(prec=100)
-_NOT_OF_ASCII: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
-"""Charsets of a connection (which may differ from that of the statement) in which ASCII characters have other bytes."""
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 """The start of a text that begins with a number."""
 
@@ -109,7 +107,7 @@ def exact_bytes(literal: Literal, context: DdlContext) -> bytes | None:
     if not literal.text.isascii():
         is_known = context.client_charset == "utf8mb4" and literal.charset is None and "\ufffd" not in literal.text
         return literal.text.encode() if is_known and _is_unicode(literal.text) else None
-    return None if context.client_charset in _NOT_OF_ASCII else literal.text.encode()
+    return None if context.client_charset in NOT_OF_ASCII else literal.text.encode()
 
 
 def _is_unicode(text: str) -> bool:

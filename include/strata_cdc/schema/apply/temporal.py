@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
 
 _NO_ZERO_IN_DATE = 0x800000
-_TIME_TRUNCATE_FRACTIONAL = 1 << 32
-_TIME_ROUND_FRACTIONAL = 1 << 34  # MariaDB (sql/sql_class.h)
 _DISPLACED: Final = re.compile(r"(.*[\d.])([+-])(\d\d):(\d\d)", re.ASCII | re.DOTALL)
 _DISPLACED_SINCE: Final = (8, 0, 19)
 _PARTS_OF_TIME: Final = 6
@@ -36,7 +34,7 @@ def temporal_text(literal: Literal, column_type: ColumnType, context: DdlContext
         text = _filled(text)
     if kind is TypeKind.YEAR:
         return _year(text, is_number=literal.kind is not LiteralKind.TEXT)
-    rounding = ROUND_HALF_UP if _rounds(context) else ROUND_DOWN
+    rounding = ROUND_DOWN if context.truncates_fractions else ROUND_HALF_UP
     displaced = _DISPLACED.fullmatch(text) if context.flavour.is_mysql(*_DISPLACED_SINCE) else None
     try:
         if displaced is not None:
@@ -46,13 +44,6 @@ def temporal_text(literal: Literal, column_type: ColumnType, context: DdlContext
         return _date_and_time(text, column_type, rounding, allows_zero=not context.sql_mode & _NO_ZERO_IN_DATE)
     except (ValueError, OverflowError):
         return literal.text
-
-
-def _rounds(context: DdlContext) -> bool:
-    """Whether surplus digits of a fraction are rounded. MySQL does it by default, MariaDB does not."""
-    if context.flavour.is_mariadb():
-        return bool(context.sql_mode & _TIME_ROUND_FRACTIONAL)
-    return not context.sql_mode & _TIME_TRUNCATE_FRACTIONAL
 
 
 def _year(text: str, *, is_number: bool) -> str:

@@ -31,6 +31,8 @@ _STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
 # Set while a server replays old binlogs, in which utf8 means utf8mb4 (8.0, sql/query_options.h).
 _UTF8_AS_UTF8MB4 = 1 << 33
 
+_TIME_TRUNCATE_FRACTIONAL = 1 << 32
+_TIME_ROUND_FRACTIONAL = 1 << 34  # MariaDB (sql/sql_class.h)
 ORACLE = 0x200  # MariaDB (sql/sql_class.h, `MODE_ORACLE`)
 MAXDB = 0x1000  # MariaDB, as above
 # Bits of MariaDB's flags2 (sql/sql_priv.h, `OPTION_EXPLICIT_DEF_TIMESTAMP`, `OPTION_IF_EXISTS`).
@@ -96,6 +98,13 @@ class DdlContext(Struct, frozen=True):
     def real_as_float(self) -> bool:
         """REAL is FLOAT, not DOUBLE."""
         return bool(self.sql_mode & REAL_AS_FLOAT)
+
+    @property
+    def truncates_fractions(self) -> bool:
+        """Whether surplus digits of a second's fraction are cut. MySQL rounds by default, MariaDB does not."""
+        if self.flavour.is_mariadb():
+            return not self.sql_mode & _TIME_ROUND_FRACTIONAL
+        return bool(self.sql_mode & _TIME_TRUNCATE_FRACTIONAL)
 
     @property
     def reads_utf8_as_utf8mb4(self) -> bool:

@@ -28,7 +28,6 @@ from strata_cdc.schema.history.fills import NoFill, fill_of, times_of_rows
 from strata_cdc.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
     STRICT_MODES,
-    TIME_TRUNCATE_FRACTIONAL,
     is_padded,
     keeps_values,
     looks_alike,
@@ -54,7 +53,7 @@ from strata_cdc.schema.model.row_effects import (
     ZeroedDate,
     read_again,
 )
-from strata_cdc.schema.model.types import TypeKind, parse_column_type
+from strata_cdc.schema.model.types import TEMPORAL_WITH_FRACTION, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,6 +69,7 @@ _NO_ZERO_IN_DATE: Final = 1 << 23
 _NO_ZERO_DATE: Final = 1 << 24
 _ALLOW_INVALID_DATES: Final = 1 << 25
 _BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
+_TEMPORAL: Final = ("date", "time")
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -120,7 +120,8 @@ def effect_of(
         row_times=times_of_rows(context),
         came_from=came_from,
     )
-    return _beside_columns(replace(effect, zeroed_dates=_zeroed_dates(before, alters)), before, alters)
+    zeroed, truncates = _zeroed_dates(before, alters), context.truncates_fractions
+    return _beside_columns(replace(effect, zeroed_dates=zeroed, truncates_fractions=truncates), before, alters)
 
 
 def effect_of_columns(
@@ -155,6 +156,7 @@ def effect_of_columns(
     columns = _ColumnEffects(
         pairs,
         {fold_name(step.column.name): step for step in steps if isinstance(step, AddColumn)},
+        charset=after.character_set,
         is_strict=_is_strict(after, sql_mode),
         time_zone=time_zone,
         row_times=row_times,
@@ -169,7 +171,6 @@ def effect_of_columns(
         filled=tuple(columns.filled),
         converted=tuple(columns.converted),
         is_reordered=kept != sorted(kept),
-        truncates_fractions=bool(sql_mode & TIME_TRUNCATE_FRACTIONAL),
         time_zone=time_zone,
         numbers_zeros=not sql_mode & _NO_AUTO_VALUE_ON_ZERO,
         refuses_nulls=columns.is_strict and bool(columns.converted),
@@ -274,10 +275,12 @@ class _ColumnEffects:
         pairs: Sequence[tuple[Column, Column | None]],
         written: Mapping[str, AddColumn],
         *,
+        charset: str | None,
         is_strict: bool,
         time_zone: str | None,
         row_times: Mapping[str, str],
     ) -> None:
+        self.charset = charset
         self.row_times = row_times
         self.is_strict = is_strict
         self.time_zone = time_zone
@@ -301,7 +304,7 @@ class _ColumnEffects:
     def add(self, column: Column) -> None:
         step = self.written.get(fold_name(column.name))
         literal = step.column.default if step is not None else None
-        fill = self.row_times.get(column.generation_expression or "") or fill_of(column, literal)
+        fill = self.row_times.get(column.generation_expression or "") or fill_of(column, literal, self.charset)
         if isinstance(fill, NoFill):
             self.reasons.append(fill.reason)
         else:
@@ -338,16 +341,22 @@ class _ColumnEffects:
         elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is GeneratedKind.STORED:
             self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
-            used = [name for name in self.altered() if names_column(new.generation_expression or "", name)]
+            used = self.used_by(new.generation_expression or "")
             if used:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
 
+    def used_by(self, expression: str) -> list[str]:
+        """Altered columns that an expression may name: all, if it has a name that a column had in earlier versions."""
+        altered = self.altered()
+        is_current = any(names_column(expression, new.name) for _, new in self.kept)
+        return [name for name in altered if not is_current or names_column(expression, name)]
+
     def altered(self) -> list[str]:
-        """Columns for which the result of an expression may change."""
-        return [
-            *(new.name for old, new in self.kept if not looks_alike(self.without_null(old, new), new)),
-            *(new.name for new in self.added),
-        ]
+        """Columns for which the result of an expression may change, also by the names that they had: MariaDB lets
+        a statement rename what an expression names (11.8.9)."""
+        changed = [(old, new) for old, new in self.kept if not looks_alike(self.without_null(old, new), new)]
+        names = [name for old, new in changed for name in dict.fromkeys((new.name, old.name))]
+        return [*names, *(new.name for new in self.added)]
 
 
 def _is_strict(table: TableDefinition, sql_mode: int) -> bool:
@@ -418,7 +427,16 @@ def _beside_columns(effect: RowEffect, before: TableDefinition, alters: Sequence
         return replace(unknown, brings_rows=True)
     if any(alter.ignore for alter in alters):
         return replace(_unknown(effect, IGNORES), ignores=True)
+    if alters[0].context.flavour.is_mariadb() and not effect.truncates_fractions and _has_fractions(effect):
+        # It rounds a TIME(2) that becomes TIME, and cuts a DATETIME(3) that becomes DATE (11.8.9).
+        return _unknown(effect, "which fractions of seconds TIME_ROUND_FRACTIONAL rounds is not known here")
     return effect
+
+
+def _has_fractions(effect: RowEffect) -> bool:
+    """Whether values that may have fractions of seconds are converted."""
+    kinds = [parse_column_type(column.before) for column in effect.converted if column.before.startswith(_TEMPORAL)]
+    return any(kind.kind in TEMPORAL_WITH_FRACTION and kind.length for kind in kinds)
 
 
 def _unknown(effect: RowEffect, reason: str) -> RowEffect:

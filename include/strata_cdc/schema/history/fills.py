@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.model.binary_defaults import filled, known_bytes
-from strata_cdc.schema.model.charsets import MANY_TO_ONE
+from strata_cdc.schema.model.charsets import MANY_TO_ONE, NOT_OF_ASCII
 from strata_cdc.schema.model.row_times import FOREVER, ROW_END, ROW_START, WIDER_SINCE
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
@@ -38,12 +38,13 @@ _NEVER_STORED: Final = frozenset({Family.VECTOR, Family.GEOMETRY, Family.DOCUMEN
 """Families of which only MariaDB has literal defaults."""
 
 
-def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
+def fill_of(column: Column, literal: object = None, charset: str | None = None) -> str | NoFill | None:
     """The value as MySQL prints it, with bytes in hexadecimal after `0x`; None for NULL.
 
     Args:
         column: The new column.
         literal: Its default as the statement wrote it, if that is known.
+        charset: Of the table, if that is known.
     """
     kind = parse_column_type(column.column_type)
     if column.generated is not None:
@@ -58,7 +59,8 @@ def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
         return NoFill(f"which labels the default of the new column {column.name} has is not known: one label is empty")
     if column.default is None:
         return _implicit(column, kind)
-    return _stored(column, kind, literal if isinstance(literal, Literal) else None)
+    written = literal if isinstance(literal, Literal) else None
+    return _stored(column, kind, written, charset)
 
 
 def _names_labels(literal: object) -> bool:
@@ -111,10 +113,11 @@ def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
     return kind.kind.facts.implicit_default
 
 
-def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill | None:
+def _stored(column: Column, kind: ColumnType, literal: Literal | None, charset: str | None) -> str | NoFill | None:
     text = column.default or ""
     family = kind.kind.facts.family
-    if family in _NEVER_STORED:
+    is_text = literal is not None and literal.kind is LiteralKind.TEXT
+    if family in _NEVER_STORED or (family is Family.BLOB and is_text and charset in NOT_OF_ASCII):
         return NoFill(f"the bytes of the default of the new column {column.name} are not known here: {text}")
     if family in {Family.BYTES, Family.BLOB}:
         return _bytes(column, kind, literal)

@@ -18,7 +18,7 @@ def known_bytes(column: Column) -> bytes | None:
     kind = parse_column_type(column.column_type)
     if column.default_bytes is not None:
         return bytes.fromhex(column.default_bytes)
-    if kind.kind.facts.family is Family.BLOB:
+    if is_blob(column):
         return None
     shown = _shown(column.default or "")
     if shown is None:
@@ -31,6 +31,11 @@ def may_hide_bytes(column: Column) -> bool:
     is_bytes = parse_column_type(column.column_type).kind.facts.family in {Family.BYTES, Family.BLOB}
     is_constant = column.default is not None and not column.default_is_expression
     return is_bytes and is_constant and known_bytes(column) is None
+
+
+def is_blob(column: Column) -> bool:
+    """Whether it is a BLOB of any length."""
+    return parse_column_type(column.column_type).kind.facts.family is Family.BLOB
 
 
 def hidden_default(column: Column, raw: bytes) -> str | None:

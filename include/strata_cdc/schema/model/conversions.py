@@ -101,7 +101,6 @@ _OF_SESSION: Final = frozenset(
 """Pairs that depend on the session's `time_zone`. Those in `KNOWN` are known if the zone has only one offset."""
 
 PAD_CHAR_TO_FULL_LENGTH: Final = 1 << 31
-TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
 STRICT_MODES: Final = 0x200000 | 0x400000
 """STRICT_TRANS_TABLES and STRICT_ALL_TABLES."""
 _PLAIN_COLLATION: Final = re.compile(

@@ -102,7 +102,7 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     converted: tuple[ConvertedColumn, ...] = ()
     is_reordered: bool = False
     truncates_fractions: bool = False
-    """Fractions of seconds are cut, not rounded, if they are too long for the new type (TIME_TRUNCATE_FRACTIONAL)."""
+    """Fractions of seconds are cut, not rounded, if they are too long for the new type."""
     time_zone: str | None = None
     """Of the session, if the statement used it."""
     numbers_zeros: bool = True

@@ -18,6 +18,7 @@ __all__ = [
     "CHARSETS",
     "COLLATION_NAMES",
     "MANY_TO_ONE",
+    "NOT_OF_ASCII",
     "Charset",
     "charset_named",
     "charset_of_collation",
@@ -38,6 +39,10 @@ MULTIBYTE = {
 MANY_TO_ONE = frozenset({"armscii8", "big5", "cp932", "eucjpms", "sjis", "tis620", "ujis"})
 """Charsets in which several byte sequences are the same Unicode character. All of their collations distinguish these
 sequences (9.7.4; `tests/changes/test_charsets.py` checks it)."""
+
+NOT_OF_ASCII = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
+"""Charsets in which some ASCII characters have other bytes: of a table, or of a connection (a statement may be in
+another than its connection)."""
 
 CODECS = {
     "big5": "big5", "cp850": "cp850", "hp8": "hp_roman8", "koi8r": "koi8_r", "latin1": "cp1252",
