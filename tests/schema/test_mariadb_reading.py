@@ -207,7 +207,7 @@ def test_the_text_of_a_blob_s_default_is_converted_to_the_charset_of_the_table(
 
 
 def test_what_is_computed_from_a_column_that_is_renamed_and_converted_is_read_again():
-    """11.8.9 computes HEX() of three bytes then; the expression still has the old name here."""
+    """11.8.9 computes HEX() of three bytes then."""
     catalog = replayed("CREATE TABLE t (a ENUM('X'), g VARCHAR(99) AS (HEX(a)) STORED)")
     before = catalog.get(TableName("d", "t"))
     for statement in ("ALTER TABLE t CHANGE a b BINARY(3) FIRST", "ALTER TABLE t MODIFY b VARCHAR(9)"):
@@ -217,6 +217,48 @@ def test_what_is_computed_from_a_column_that_is_renamed_and_converted_is_read_ag
         effect = effect_of(before, after, changes, origins=[0, 1])
         assert (effect.kind, "g is computed by the server" in effect.reason) == (EffectKind.READ_AGAIN, True)
         before = after
+
+
+def test_expressions_follow_a_rename_and_are_no_other_ones():
+    """As SHOW CREATE TABLE of 11.8.9 and 10.11."""
+    catalog = replayed(
+        "CREATE TABLE t (a VARCHAR(9), b INT, g VARCHAR(99) AS (CONCAT(a, 'a', b)) STORED, d INT DEFAULT (b + 1))"
+    )
+    before = catalog.get(TableName("d", "t"))
+    changes = read_ddl("ALTER TABLE t RENAME COLUMN a TO b, CHANGE b a INT", D)
+    catalog.apply(changes)
+    after = catalog.get(TableName("d", "t"))
+    assert [column.generation_expression for column in after.columns][2] == "CONCAT(`b`, 'a', `a`)"
+    assert after.columns[3].default == "`a` + 1"
+    assert effect_of(before, after, changes, origins=[0, 1, 2, 3]).kind is EffectKind.METADATA
+    changes = read_ddl("ALTER TABLE t MODIFY b VARCHAR(9) CHARACTER SET utf16", D)
+    catalog.apply(changes)
+    effect = effect_of(after, catalog.get(TableName("d", "t")), changes, origins=[0, 1, 2, 3])
+    assert "g is computed by the server, from b" in effect.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_known"),
+    [
+        ("DOUBLE", "TEXT", False),
+        ("FLOAT", "VARCHAR(99)", False),
+        ("INT", "TEXT", True),
+        ("BIT(64)", "DOUBLE", False),
+        ("BIT(64)", "DECIMAL(20)", True),
+        ("ENUM('12')", "VARCHAR(9) CHARSET ucs2", False),
+        ("ENUM('12')", "VARCHAR(9) CHARSET latin1", True),
+        ("SET('y', 'x', 'a')", "SET('a', 'b', 'x', 'y')", False),
+        ("SET('y', 'x')", "SET('y', 'x', 'a')", True),
+        ("ENUM('y', 'x')", "ENUM('x', 'y')", True),
+    ],
+)
+def test_what_mariadb_converts_in_ways_of_its_own_is_read_again(old: str, new: str, is_known: bool):
+    catalog = replayed(f"CREATE TABLE t (a {old})")
+    before = catalog.get(TableName("d", "t"))
+    changes = read_ddl(f"ALTER TABLE t CHANGE a b {new}", D)
+    catalog.apply(changes)
+    effect = effect_of(before, catalog.get(TableName("d", "t")), changes, origins=[0])
+    assert (effect.kind is not EffectKind.READ_AGAIN) == is_known
 
 
 def test_fills_of_other_types():

@@ -104,6 +104,7 @@ def in_charsets(old: str, charset: str, new: str, after: str, values: list[Any])
         ("datetime(1)", "varchar(30)", [datetime(2020, 1, 2)], ["2020-01-02 00:00:00.0"]),  # noqa: DTZ001  as above
         ("binary(2)", "binary(4)", [b"ab"], [b"ab\0\0"]),
         ("point", "blob", [{"srid": 1, "wkb": b"w"}], [b"\1\0\0\0w"]),
+        ("geometry", "blob", [{"srid": 0, "wkb": b""}, None], [b"", None]),
     ],
 )
 def test_values_between_kinds_of_types(old: str, new: str, values: list[Any], wanted: list[Any]) -> None:

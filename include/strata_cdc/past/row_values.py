@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.changes.jsonl import JSON_VALUES
 from strata_cdc.errors import StrataError
-from strata_cdc.schema.model.expressions import source_columns
+from strata_cdc.schema.model.expressions import computes_same, new_names, source_columns
 from strata_cdc.schema.model.row_times import ROW_TIMES
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.convert import convert_column
@@ -114,12 +114,14 @@ class RowValues:
         former = before.columns_by_id
         now = {}
         recomputes = bool(event.effect.converted)
+        columns = after.columns_by_id
+        names = new_names((former[number], columns[number]) for number in former.keys() & columns.keys())
         for number, column in zip(after.ids, after.definition.columns, strict=True):
             known, old = self.by_id.get(number), former.get(number)
             if old is None:
                 value = _filled(column, filled[column.name]) if column.name in filled else None
                 yield AlteredValue(number, column.name, None, value, is_new=True)
-            elif _is_same(old, column, known) and not (recomputes and column.generated is not None):
+            elif _is_same(old, column, names, known) and not (recomputes and column.generated is not None):
                 value = known
             else:
                 value = _converted(known, old, column, event)
@@ -133,11 +135,11 @@ def _shown(known: KnownValue | None) -> tuple[Any, ...]:
     return () if known is None else (known.shown,)
 
 
-def _is_same(before: Column, after: Column, known: KnownValue | None) -> bool:
-    """Whether a DDL leaves a column's value as it is."""
+def _is_same(before: Column, after: Column, names: Mapping[str, str], known: KnownValue | None) -> bool:
+    """Whether a DDL, which gave columns these names, leaves a column's value as it is."""
     if (before.column_type, before.character_set) != (after.column_type, after.character_set):
         return False
-    if before.generation_expression != after.generation_expression:
+    if not computes_same(before, after, names):
         return False
     may_be_null = known is None or known.shown is None
     return after.auto_increment <= before.auto_increment and (after.nullable or not before.nullable or not may_be_null)

@@ -39,11 +39,13 @@ from strata_cdc.schema.ddl.changes import (
 from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.model.charsets import default_collation
 from strata_cdc.schema.model.definition import ApplicationPeriod, KeyKind, TableDefinition
+from strata_cdc.schema.model.expressions import new_names, with_renamed
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.row_times import ROW_TIMES
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.schema.ddl.changes import AlterStep, AlterTable
     from strata_cdc.schema.ddl.context import DdlContext
@@ -110,7 +112,7 @@ class _Altering:
             self.placed, with_period_not_null([placed.column for placed in self.placed], self.period), strict=True
         ):
             placed.column = column
-        columns = [placed.column for placed in self.placed]
+        columns = self.after_renames()
         mariadb = self.context.flavour.is_mariadb()
         kept = [
             replace(key, hashed=False) for key in surviving_keys(self.before, self.steps, self.placed, mariadb=mariadb)
@@ -279,6 +281,15 @@ class _Altering:
                 touched_columns.setdefault(fold_name(step.name), _Touch(self.context)).steps.append(step)
         return touched_columns
 
+    def after_renames(self) -> list[Column]:
+        """The columns; what the statement does not write anew has the new names of renamed columns."""
+        names = new_names((placed.old, placed.column) for placed in self.placed if placed.old is not None)
+        if names:
+            for placed in self.placed:
+                if placed.old is not None and placed.written is None:
+                    placed.column = _with_renamed(placed.column, names)
+        return [placed.column for placed in self.placed]
+
     def place_columns(self, written: dict[int, Column]) -> None:
         for number, step in enumerate(self.steps):
             if isinstance(step, AddColumn):
@@ -379,6 +390,14 @@ def is_generated_key(column: Column) -> bool:
     """Whether it is the column that `sql_generate_invisible_primary_key` makes."""
     has_form = column.invisible and column.auto_increment and not column.nullable
     return has_form and column.column_type == "bigint unsigned" and fold_name(column.name) == GENERATED_KEY
+
+
+def _with_renamed(column: Column, names: Mapping[str, str]) -> Column:
+    if column.default is not None and column.default_is_expression:
+        column = replace(column, default=with_renamed(column.default, names))
+    if column.generation_expression is None or column.generation_expression in ROW_TIMES:
+        return column
+    return replace(column, generation_expression=with_renamed(column.generation_expression, names))
 
 
 def _is_named(column: Column, name: str) -> bool:

@@ -25,6 +25,7 @@ from strata_cdc.schema.ddl.changes import (
 from strata_cdc.schema.ddl.context import STRICT_TRANS_TABLES
 from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.history.fills import NoFill, fill_of, times_of_rows
+from strata_cdc.schema.history.mariadb_conversions import unknown_on_mariadb
 from strata_cdc.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
     STRICT_MODES,
@@ -36,7 +37,7 @@ from strata_cdc.schema.model.conversions import (
 )
 from strata_cdc.schema.model.definition import GeneratedKind
 from strata_cdc.schema.model.engines import BLACKHOLE, CASCADES_LOGGED_SINCE, ENGINES_WITH_ROWS, discards_rows
-from strata_cdc.schema.model.expressions import names_column
+from strata_cdc.schema.model.expressions import computes_same, names_column, new_names
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.partitions import HeldRows
 from strata_cdc.schema.model.row_effects import (
@@ -53,7 +54,7 @@ from strata_cdc.schema.model.row_effects import (
     ZeroedDate,
     read_again,
 )
-from strata_cdc.schema.model.types import TEMPORAL_WITH_FRACTION, TypeKind, parse_column_type
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +70,6 @@ _NO_ZERO_IN_DATE: Final = 1 << 23
 _NO_ZERO_DATE: Final = 1 << 24
 _ALLOW_INVALID_DATES: Final = 1 << 25
 _BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
-_TEMPORAL: Final = ("date", "time")
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -121,7 +121,10 @@ def effect_of(
         came_from=came_from,
     )
     zeroed, truncates = _zeroed_dates(before, alters), context.truncates_fractions
-    return _beside_columns(replace(effect, zeroed_dates=zeroed, truncates_fractions=truncates), before, alters)
+    effect = replace(effect, zeroed_dates=zeroed, truncates_fractions=truncates)
+    if context.flavour.is_mariadb():
+        effect = _on_mariadb(effect, before, after)
+    return _beside_columns(effect, before, alters)
 
 
 def effect_of_columns(
@@ -285,6 +288,7 @@ class _ColumnEffects:
         self.is_strict = is_strict
         self.time_zone = time_zone
         self.kept = [(old, new) for new, old in pairs if old is not None]
+        self.new_names = new_names(self.kept)
         self.added = [new for new, old in pairs if old is None]
         self.written = written
         self.filled: list[FilledColumn] = []
@@ -336,27 +340,21 @@ class _ColumnEffects:
         if new.generated is None:
             if old.generated is GeneratedKind.VIRTUAL:
                 self.reasons.append(f"{new.name} was computed, and has values of its own now")
-        elif old.generated is None or _expression(old) != _expression(new) or not keeps_values(old, new):
+        elif old.generated is None or not computes_same(old, new, self.new_names) or not keeps_values(old, new):
             self.reasons.append(f"{new.name} is computed by the server: {new.generation_expression}")
         elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is GeneratedKind.STORED:
             self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
-            used = self.used_by(new.generation_expression or "")
+            used = [name for name in self.altered() if names_column(new.generation_expression or "", name)]
             if used:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
 
-    def used_by(self, expression: str) -> list[str]:
-        """Altered columns that an expression may name: all, if it has a name that a column had in earlier versions."""
-        altered = self.altered()
-        is_current = any(names_column(expression, new.name) for _, new in self.kept)
-        return [name for name in altered if not is_current or names_column(expression, name)]
-
     def altered(self) -> list[str]:
-        """Columns for which the result of an expression may change, also by the names that they had: MariaDB lets
-        a statement rename what an expression names (11.8.9)."""
-        changed = [(old, new) for old, new in self.kept if not looks_alike(self.without_null(old, new), new)]
-        names = [name for old, new in changed for name in dict.fromkeys((new.name, old.name))]
-        return [*names, *(new.name for new in self.added)]
+        """Columns for which the result of an expression may change."""
+        return [
+            *(new.name for old, new in self.kept if not looks_alike(self.without_null(old, new), new)),
+            *(new.name for new in self.added),
+        ]
 
 
 def _is_strict(table: TableDefinition, sql_mode: int) -> bool:
@@ -379,10 +377,6 @@ def _zeroed_dates(before: TableDefinition, alters: Sequence[AlterTable]) -> tupl
         ZeroedDate.IN_PARTS: bool(sql_mode & _NO_ZERO_IN_DATE),
     }
     return tuple(date for date, happens in zeroed.items() if happens)
-
-
-def _expression(column: Column) -> str:
-    return (column.generation_expression or "").replace("`", "").replace(" ", "").lower()
 
 
 def _both(old: Column, new: Column) -> tuple[str, str]:
@@ -427,16 +421,18 @@ def _beside_columns(effect: RowEffect, before: TableDefinition, alters: Sequence
         return replace(unknown, brings_rows=True)
     if any(alter.ignore for alter in alters):
         return replace(_unknown(effect, IGNORES), ignores=True)
-    if alters[0].context.flavour.is_mariadb() and not effect.truncates_fractions and _has_fractions(effect):
-        # It rounds a TIME(2) that becomes TIME, and cuts a DATETIME(3) that becomes DATE (11.8.9).
-        return _unknown(effect, "which fractions of seconds TIME_ROUND_FRACTIONAL rounds is not known here")
     return effect
 
 
-def _has_fractions(effect: RowEffect) -> bool:
-    """Whether values that may have fractions of seconds are converted."""
-    kinds = [parse_column_type(column.before) for column in effect.converted if column.before.startswith(_TEMPORAL)]
-    return any(kind.kind in TEMPORAL_WITH_FRACTION and kind.length for kind in kinds)
+def _on_mariadb(effect: RowEffect, before: TableDefinition, after: TableDefinition) -> RowEffect:
+    """The effect, of which only what MariaDB does like MySQL is known."""
+    for converted in effect.converted:
+        name = converted.column
+        old, new = before.column(effect.renamed.get(name, name)), after.column(name)
+        if old is not None and new is not None:
+            reason = unknown_on_mariadb(old, new, truncates_fractions=effect.truncates_fractions)
+            effect = effect if reason is None else _unknown(effect, reason)
+    return effect
 
 
 def _unknown(effect: RowEffect, reason: str) -> RowEffect:

@@ -56,8 +56,10 @@ def _as_it_is(values: pa.Array, _pair: Pair) -> pa.Array:
 
 
 def _geometry_bytes(values: pa.Array, pair: Pair) -> pa.Array:
+    # What a NOT NULL column of MariaDB has without a value: no byte at all.
     geometries = [
-        None if value is None else value["srid"].to_bytes(4, "little") + value["wkb"] for value in values.to_pylist()
+        None if value is None else value["wkb"] and value["srid"].to_bytes(4, "little") + value["wkb"]
+        for value in values.to_pylist()
     ]
     return texts.to_bytes(pa.array(geometries, pa.binary()), pair)
 
