@@ -16,6 +16,7 @@ from strata_cdc.schema.apply.defaults import address_text
 from strata_cdc.schema.ddl.changes import ConvertPartition, CreateTable, DropTables, RemoveRows, RowsGone
 from strata_cdc.schema.ddl.context import DdlContext, context_of, statement_text
 from strata_cdc.schema.ddl.dml import tables_changed_by
+from strata_cdc.schema.ddl.lexer import MSSQL
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.ddl.partitions import PartitionVerb, read_partition_step
 from strata_cdc.schema.ddl.read import read_ddl
@@ -217,6 +218,14 @@ def test_what_is_computed_from_a_column_that_is_renamed_and_converted_is_read_ag
         effect = effect_of(before, after, changes, origins=[0, 1])
         assert (effect.kind, "g is computed by the server" in effect.reason) == (EffectKind.READ_AGAIN, True)
         before = after
+
+
+@pytest.mark.parametrize(("sql_mode", "name"), [(0, "`a b`"), (4, '"a b"'), (MSSQL, "[a b]")])
+def test_names_in_expressions_are_in_backticks(sql_mode: int, name: str):
+    context = DdlContext("d", sql_mode, flavour=MARIADB)
+    catalog = replayed(f"CREATE TABLE t ({name} INT, g INT AS ({name} + 1), d INT DEFAULT ({name}))", context=context)
+    [_, generated, default] = catalog.get(TableName("d", "t")).columns
+    assert (generated.generation_expression, default.default) == ("`a b` + 1", "`a b`")
 
 
 def test_expressions_follow_a_rename_and_are_no_other_ones():

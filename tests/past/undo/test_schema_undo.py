@@ -302,3 +302,24 @@ def test_lines_for_programs_have_the_ddl(world: UndoWorld) -> None:
     assert world.rows("t") == before
     assert shown(world, "shop.t") == definition
     assert {"begin", "definition", "alter", "statement", "check", "end", "report"} <= {line["kind"] for line in lines}
+
+
+def test_expressions_of_another_sql_mode_mean_the_same(world: UndoWorld) -> None:
+    insert = 'INSERT INTO t (id, "a", "b""c`") VALUES (1, 2, 3)'
+    with world.server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'")
+        cursor.execute(
+            'CREATE TABLE t (id INT PRIMARY KEY, "a" INT, "b""c`" INT, g INT AS ("a" + "b""c`") STORED, '
+            r"""h VARCHAR(20) AS (CONCAT('"a"\', a)), d INT DEFAULT (LENGTH('\\') + 3)) ENGINE=InnoDB"""
+        )
+        cursor.execute(insert)
+        connection.commit()
+        before = world.rows("t")
+        gtids = world.changed("DROP TABLE t")
+        world.publish()
+        world.execute(world.script(Choice(gtids=gtids))[0])
+        assert world.rows("t") == before
+        cursor.execute("DELETE FROM t")
+        cursor.execute(insert)
+        connection.commit()
+        assert world.rows("t") == before

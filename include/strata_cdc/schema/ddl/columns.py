@@ -316,7 +316,7 @@ def _signed(sign: str, number: Literal) -> Literal:
 def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
     """An expression without parentheses, which MariaDB accepts: a column, a function, CASE, NEXT VALUE FOR a sequence;
     None for a literal."""
-    begin, offset = cursor.at, cursor.offset
+    begin = cursor.at
     if cursor.take_all("NEXT", "VALUE", "FOR") or cursor.take_all("PREVIOUS", "VALUE", "FOR"):
         cursor.skip_qualified_name()
     elif cursor.accept("CASE"):
@@ -333,7 +333,7 @@ def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
             cursor.skip()
         if cursor.word == "(":
             cursor.skip_parentheses()
-    return ExpressionDefault(cursor.tokens.opened(offset, cursor.end))
+    return ExpressionDefault(cursor.tokens.expression(begin, cursor.at - 1))
 
 
 def _is_literal(cursor: TokenCursor) -> bool:

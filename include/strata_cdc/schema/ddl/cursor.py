@@ -226,14 +226,13 @@ class TokenCursor:
         return Literal(LiteralKind.HEX if word == HEX else LiteralKind.BITS, self.value(), charset)
 
     def parenthesized(self) -> str:
-        """Skips a balanced `( ... )` and returns the text between, from its first token to its last. A comment at the
-        end is cut, because it could hide text that is appended later."""
+        """Skips a balanced `( ... )` and returns the expression between, from its first token to its last. A comment at
+        the end is cut, because it could hide text that is appended later."""
         if self.word != "(":
             self.fail("expected (")
         first = self.at + 1
         self.skip_parentheses()
-        spans = self.tokens.spans
-        return self.tokens.opened(spans[first][0], spans[self.at - 2][1]) if self.at - 2 >= first else ""
+        return self.tokens.expression(first, self.at - 2) if self.at - 2 >= first else ""
 
     def skip_part(self) -> None:
         """Skips a balanced `( ... )`, or one word."""

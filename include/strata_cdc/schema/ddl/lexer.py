@@ -141,6 +141,22 @@ class Tokens:
                 begin = last
         return "".join(texts) + self.text[begin:end]
 
+    def expression(self, first: int, last: int) -> str:
+        """The text from one token to another, for readers in the default sql_mode: quoted names are in backticks
+        (ANSI_QUOTES; MariaDB's MSSQL), and backslashes of texts are escaped (NO_BACKSLASH_ESCAPES)."""
+        begin, pieces = self.spans[first][0], []
+        for ordinal in range(first, last + 1):
+            start, end = self.spans[ordinal]
+            text = changed = self.text[start:end]
+            if self.words[ordinal] in {STRING, NATIONAL}:
+                changed = text if self.escapes else text.replace("\\", "\\\\")
+            elif self.words[ordinal] == NAME and text[0] in '"[':
+                changed = f"`{self.value(ordinal).replace('`', '``')}`"
+            if changed != text:
+                pieces += [self.opened(begin, start), changed]
+                begin = end
+        return "".join(pieces) + self.opened(begin, self.spans[last][1])
+
     def _unquoted(self, literal: str) -> str:
         """A string's value, as `get_text` computes it (sql/sql_lex.cc)."""
         quote = literal[0]
